@@ -1,9 +1,9 @@
 /**
  * The feed of changes: every change of every order once, no position twice, and none skipped under any concurrency.
  *
- * A reader gets what lies before the fence, which no open transaction can still change; an epoch tells a server that has
- * lost changes from its successor. `feedReader.ts` makes entries of them, `changeRoutes.ts` lists them and
- * sends them as they come; `announcements.ts` tells it when. Start at `readChanges`.
+ * A reader gets what lies before the fence, which no open transaction can still change; an epoch tells a server that
+ * has lost changes from its successor. `feedReader.ts` makes entries of them, `changeRoutes.ts` lists them and sends
+ * them as they come; `announcements.ts` tells it when. Start at `readChanges`.
  */
 import type { Instant } from "../domain/order/instant.ts";
 import { queryInstants, type Pool, type Queryable } from "../database/database.ts";

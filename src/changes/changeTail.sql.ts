@@ -17,8 +17,8 @@ export interface DecisionFilter {
 }
 
 /**
- * Decisions, oldest first, at most `limit`: the next ones beyond `afterId`, or the newest ones. A smaller number may still
- * be committed later.
+ * Decisions, oldest first, at most `limit`: the next ones beyond `afterId`, or the newest ones. A smaller number may
+ * still be committed later.
  */
 export async function readDecisions(
   pool: Pool,

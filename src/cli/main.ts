@@ -15,8 +15,8 @@ async function run(): Promise<void> {
   const { reportFailure } = await import("./output/terminal.ts");
   const { makeProgram } = await import("./program.ts");
   const verbose = ["debug", "trace"].includes(findText("logLevel") ?? "");
-  // The reader of our output may close it early (`| head`), and the disk behind `>` may be full. A service or a long command
-  // listens too, and ends by itself.
+  // The reader of our output may close it early (`| head`), and the disk behind `>` may be full. A service or a long
+  // command listens too, and ends by itself.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     const isClosed = error.code === "EPIPE";
     // What shells expect after SIGPIPE.

@@ -51,8 +51,8 @@ export interface Change {
 /** Up to when the loop has had everything. */
 export interface CompleteRecord {
   /**
-   * Every change with an earlier `updatedAt` was given before this record. An earlier time than in the last record means
-   * that a proof was withdrawn, because a change was found that it had missed.
+   * Every change with an earlier `updatedAt` was given before this record. An earlier time than in the last record
+   * means that a proof was withdrawn, because a change was found that it had missed.
    */
   readonly through: string;
   /** Orders excluded from this: they could not be read. Counted up to 1,000. */

@@ -63,11 +63,11 @@ interface Reading {
  * The changes of all orders, each once and in the order of the feed, for as long as the caller loops. It reconnects by
  * itself, waiting up to 8 s or as long as the mirror asks for.
  *
- * The position is saved when the caller asks for the next change, and first of all with `latest`: a program that ends in
- * between gets the last one again. A loop that began with a snapshot saves none before it has caught up with the changes made meanwhile, so until
- * then a restart begins with a new snapshot. If the mirror can no longer tell what a reader has missed (410), there is a
- * new snapshot, too; a reader that wants none gets a ProviderError with the code `feed_restarted`. Throws other
- * refusals, such as that of the token, and errors of the store.
+ * The position is saved when the caller asks for the next change, and first of all with `latest`: a program that ends
+ * in between gets the last one again. A loop that began with a snapshot saves none before it has caught up with the
+ * changes made meanwhile, so until then a restart begins with a new snapshot. If the mirror can no longer tell what a
+ * reader has missed (410), there is a new snapshot, too; a reader that wants none gets a ProviderError with the code
+ * `feed_restarted`. Throws other refusals, such as that of the token, and errors of the store.
  */
 export async function* followChanges(
   connection: Connection,

@@ -17,11 +17,11 @@ import {
 import type { Change } from "./feed.ts";
 import { followChanges, type ChangesOptions } from "./follow.ts";
 
-// The client promises that a reader of a mirror misses nothing: a list hides no order that changes meanwhile, and a loop
-// over the changes brings each once and in sequence, over restarts of both sides. Requests go through the transport of the
-// provider's client, so errors and retries are the same. Start at `createMirrorClient`; `follow.ts` has the loop, `feed.ts`
-// the pages and the stream, `reads.ts` the requests, `webhook.ts` the other direction. This file exports a name for every
-// type that its functions accept or return.
+// The client promises that a reader of a mirror misses nothing: a list hides no order that changes meanwhile, and a
+// loop over the changes brings each once and in sequence, over restarts of both sides. Requests go through the
+// transport of the provider's client, so errors and retries are the same. Start at `createMirrorClient`; `follow.ts`
+// has the loop, `feed.ts` the pages and the stream, `reads.ts` the requests, `webhook.ts` the other direction. This
+// file exports a name for every type that its functions accept or return.
 export { ProviderError } from "../provider/errors.ts";
 export { compareTimes, toDate } from "./reads.ts";
 export { fileStore, postgresStore } from "./cursorStores.sql.ts";

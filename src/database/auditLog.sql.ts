@@ -1,6 +1,6 @@
 import type { Pool } from "./database.ts";
 
-/** What a person may do on the ops pages: a viewer sees everything and changes nothing. */
+/** Rights of a person on the ops pages: a viewer sees everything and changes nothing. */
 export type Role = "operator" | "viewer";
 
 /** An action on the ops pages or by a command. */
@@ -12,7 +12,7 @@ export interface OpsAction {
   readonly action: string;
   /** Null: every source. */
   readonly sourceId: string | null;
-  /** What it affects, without personal data. */
+  /** Names what it affects, without personal data. */
   readonly target: string;
 }
 

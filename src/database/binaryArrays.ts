@@ -55,14 +55,15 @@ export function typeName(type: ElementType): string {
 }
 
 /**
- * A parameter for `$n::TYPE[]` in Postgres' binary form, because the server reads JSON or an array's text, and builds the
- * values from it, at more than twice the cost. Null if all values are null: `unnest` then fills the column with nulls.
+ * A parameter for `$n::TYPE[]` in Postgres' binary form, because the server reads JSON or an array's text, and builds
+ * the values from it, at more than twice the cost. Null if all values are null: `unnest` then fills the column with
+ * nulls.
  */
 export function packArray(type: ElementType, values: readonly (Element | null)[]): Buffer | null {
   return values.every((value) => value === null) ? null : pack(ENCODINGS[type], values);
 }
 
-/** The same for `$n::bytea[]`, from the bytes themselves. */
+/** Writes the array for `$n::bytea[]`, from the bytes themselves. */
 export function packByteArray(values: readonly Buffer[]): Buffer {
   return pack(BYTES, values);
 }

@@ -6,7 +6,7 @@ import { systemClock } from "../process/clock.ts";
 
 export type Pool = pg.Pool;
 
-/** What statements run on: a pool, or a client inside a transaction. */
+/** Connection for statements: a pool, or a client inside a transaction. */
 export type Queryable = Pick<pg.ClientBase, "query">;
 
 export interface PoolOptions {
@@ -28,13 +28,13 @@ export interface PoolOptions {
    */
   readonly keepsPlans?: boolean;
   /**
-   * Prepares each statement with values once per connection, and plans it once for all values: to send, parse and plan a
-   * statement costs more than to execute it. As tables grow, the server would otherwise compare the current cost of
+   * Prepares each statement with values once per connection, and plans it once for all values: to send, parse and plan
+   * a statement costs more than to execute it. As tables grow, the server would otherwise compare the current cost of
    * such a plan with the cost of value-specific plans from when the tables were small, and plan every execution: 1 ms
    * for the statement that applies, twice its execution time.
    */
   readonly plansForAnyValues?: boolean;
-  /** How long a caller waits for a free or a new connection, in milliseconds. */
+  /** Longest wait of a caller for a free or a new connection, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
 
@@ -47,9 +47,9 @@ const FROZEN_SERVER_MARGIN_MS = 1_000;
 const PLANS_KEPT_MS = 15_000;
 
 /**
- * Servers with LLVM, such as Debian's, compile each plan whose estimated cost is high: up to ten seconds on a busy machine
- * for statements that run for milliseconds. Estimates are high while tables have no statistics, and with `keepsPlans` on
- * servers older than 18, where avoiding a scan is a matter of cost.
+ * Servers with LLVM, such as Debian's, compile each plan whose estimated cost is high: up to ten seconds on a busy
+ * machine for statements that run for milliseconds. Estimates are high while tables have no statistics, and with
+ * `keepsPlans` on servers older than 18, where avoiding a scan is a matter of cost.
  */
 const NEVER_COMPILED = "-c jit=off";
 
@@ -202,7 +202,7 @@ function isPrepared(statement: unknown): statement is { readonly name?: string; 
   );
 }
 
-/** What the protocol needs to cancel a connection's statement; pg has it but does not declare it. */
+/** Fields with which the protocol cancels a connection's statement; pg has them but does not declare them. */
 interface Cancellable {
   readonly host: string;
   readonly port: number;

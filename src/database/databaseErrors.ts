@@ -1,6 +1,6 @@
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 
-/** How to react to a Postgres error. */
+/** Reaction to a Postgres error. */
 export type DatabaseFault = "transient" | "refused-content" | "other";
 
 /** SQLSTATE classes of transient faults: connection, rollback, resources, locks, operator, system. */

@@ -100,7 +100,7 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
   return new Kind(sentence, { cause: error, fix });
 }
 
-/** As server_version_num has it. */
+/** Version number, as in server_version_num. */
 const OLDEST_SERVER = 140_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 60_000;

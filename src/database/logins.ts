@@ -1,6 +1,7 @@
 /**
- * The logins of the processes. Their rights come from the four group roles of config/postgres-roles.sql, which `migrate`
- * runs; the logins themselves come from config/postgres-logins.sql, or, in the embedded server, from `prepareLogin`.
+ * The logins of the processes. Their rights come from the four group roles of config/postgres-roles.sql, which
+ * `migrate` runs; the logins themselves come from config/postgres-logins.sql, or, in the embedded server, from
+ * `prepareLogin`.
  */
 import { createHash, createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -24,7 +25,7 @@ export type Group = (typeof ALL_GROUPS)[number];
 
 export interface LoginFacts {
   readonly login: string;
-  /** It has all rights of the schema's owner. */
+  /** The login has all rights of the schema's owner. */
   readonly isOwner: boolean;
   /** The group roles whose rights it has. */
   readonly groups: readonly string[];

@@ -1,10 +1,11 @@
 /**
  * The schema: numbered SQL files that knex runs once each, forward only, every one in a transaction of its own.
  *
- * With each migration, `order_mirror_migration_runs` gets the checksum of the text that ran, in the same transaction. So
- * one that was edited, that is missing or that a newer release ran is distinguished from one that is merely due, and named in
- * one sentence with a fix: by `migrate`, at the start of every process, by doctor and at /readyz. `judgeSchema` is that
- * rule. After the migrations come steps that may be repeated: BullMQ's own tables, and the rights of the processes.
+ * With each migration, `order_mirror_migration_runs` gets the checksum of the text that ran, in the same transaction.
+ * So one that was edited, that is missing or that a newer release ran is distinguished from one that is merely due, and
+ * named in one sentence with a fix: by `migrate`, at the start of every process, by doctor and at /readyz.
+ * `judgeSchema` is that rule. After the migrations come steps that may be repeated: BullMQ's own tables, and the rights
+ * of the processes.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
@@ -49,7 +50,7 @@ export interface Step {
 export interface SchemaState {
   /** The migrations that this program would run, oldest first. */
   readonly pending: readonly Migration[];
-  /** One sentence per deviation from the expected schema; the worst first. */
+  /** Sentences, one per deviation from the expected schema; the worst first. */
   readonly findings: readonly SchemaFinding[];
 }
 
@@ -211,8 +212,8 @@ const RECORD_RUN = `
   set checksum = excluded.checksum, program = excluded.program, ran_at = clock_timestamp()`;
 
 /**
- * What ran in this database, ordered by name: nothing in a new one. Undefined when it holds a schema `mirror`, or tables of
- * migrations, that this program did not make.
+ * What ran in this database, ordered by name: nothing in a new one. Undefined when it holds a schema `mirror`, or
+ * tables of migrations, that this program did not make.
  */
 async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefined> {
   const { rows: places } = await client.query<{ knex: boolean; runs: boolean; mirror: boolean }>(

@@ -86,7 +86,9 @@ export async function atBeginning<Result>(client: Queryable, work: () => Promise
   }
 }
 
-/** The rows of a query, at most `batchRows` at a time, within a transaction: one such reading at a time per connection. */
+/**
+ * The rows of a query, at most `batchRows` at a time, within a transaction: one such reading at a time per connection.
+ */
 export async function* readInBatches<Row>(
   client: Queryable,
   query: { readonly text: string; readonly values?: readonly unknown[]; readonly rowMode?: "array" },

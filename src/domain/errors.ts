@@ -1,4 +1,4 @@
-/** What a caller should do after a failure: never retry, retry later, or retry after a known wait. */
+/** Advice to a caller after a failure: never retry, retry later, or retry after a known wait. */
 export type Retry = "never" | "later" | { readonly afterMs: number };
 
 /**

@@ -6,7 +6,9 @@ export function shellWord(text: string): string {
   return PLAIN.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** A command of ours to paste, about an order: `--` keeps a reference that starts with a hyphen from being an option. */
+/**
+ * A command of ours to paste, about an order: `--` keeps a reference that starts with a hyphen from being an option.
+ */
 export function commandOn(command: string, reference: string): string {
   return `order-mirror ${command} ${reference.startsWith("-") ? "-- " : ""}${shellWord(reference)}`;
 }

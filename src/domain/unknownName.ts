@@ -8,9 +8,9 @@ const LISTED_MAX = 20;
 const LETTERS_PER_TYPO = 3;
 
 /**
- * Says that a name is unknown, and which known name is nearest, or the only one that begins with it:
- * `unknown parameter statuss; did you mean status?`. Without such a name it lists the known ones, if they are few. `kind` says
- * what is named, such as `parameter`.
+ * Says that a name is unknown, and which known name is nearest, or the only one that begins with it: `unknown parameter
+ * statuss; did you mean status?`. Without such a name it lists the known ones, if they are few. `kind` says what is
+ * named, such as `parameter`.
  */
 export function describeUnknownName(kind: string, name: string, known: readonly string[]): string {
   const byLowerCase = new Map(known.map((each) => [each.toLowerCase(), each]));

@@ -1,7 +1,7 @@
 import { formatInstant, type Instant } from "../domain/order/instant.ts";
 import { html, type Html } from "./html.ts";
 
-/** What the form of an action sends besides its visible fields. */
+/** Fields that the form of an action sends besides its visible ones. */
 export type Sent = Readonly<Record<string, string>>;
 
 /** The button of an action: a form that sends only what is given. `look` is the class of the form. */
@@ -115,7 +115,7 @@ export function renderGood(text: string): Html {
 /** Characters that reorder or hide text: a name that contains them must not look like another one. */
 const INVISIBLE = /[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\p{Cc}]/gu;
 
-/** What people read of a name that somebody else chose: its invisible characters are named. */
+/** Shows a name that somebody else chose: its invisible characters are named. */
 function revealInvisible(name: string): string {
   return name.replaceAll(
     INVISIBLE,
@@ -137,12 +137,12 @@ export function renderTime(text: string): Html {
   return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", "")}</time>`;
 }
 
-/** The same to the millisecond; the markup has the whole instant. */
+/** Shows an instant to the millisecond; the markup has the whole instant. */
 export function renderInstant(instant: Instant | null): Html {
   return renderDigits(instant, "2026-11-22T14:32:07.123".length);
 }
 
-/** The same to the minute; the script leaves out today's date. */
+/** Shows an instant to the minute; the script leaves out today's date. */
 export function renderMinute(instant: Instant | null): Html {
   return renderDigits(instant, "2026-11-22T14:32".length);
 }

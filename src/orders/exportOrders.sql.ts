@@ -103,8 +103,8 @@ const FETCH_ROWS = 100;
 /**
  * The orders of an export in batches, sorted by updatedAt, each with the columns of its format.
  *
- * Reads with a server-side cursor, so memory is constant, and all batches show the mirror as it was at the beginning. Ending
- * early releases the connection. `pool` must allow a transaction to idle while the batches are used. @internal
+ * Reads with a server-side cursor, so memory is constant, and all batches show the mirror as it was at the beginning.
+ * Ending early releases the connection. `pool` must allow a transaction to idle while the batches are used. @internal
  */
 export async function* readExport(
   pool: Pool,
@@ -131,9 +131,9 @@ export async function* readExport(
 }
 
 /**
- * A spreadsheet runs a cell that begins like this as a formula; some skip white space and invisible characters first, and
- * some accept the full-width, small and mathematical signs of other keyboards. A quote before it counts as part of it, so
- * that the written quote can be removed again.
+ * A spreadsheet runs a cell that begins like this as a formula; some skip white space and invisible characters first,
+ * and some accept the full-width, small and mathematical signs of other keyboards. A quote before it counts as part of
+ * it, so that the written quote can be removed again.
  */
 const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 

@@ -52,7 +52,10 @@ export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bi
   );
 }
 
-/** Rounds up to the first microsecond that is not before `instant`: stored times have none in between, and Postgres rounds. */
+/**
+ * Rounds up to the first microsecond that is not before `instant`: stored times have none in between, and Postgres
+ * rounds.
+ */
 export function toTimestamp(instant: Instant): string;
 export function toTimestamp(instant: Instant | undefined): string | undefined;
 export function toTimestamp(instant: Instant | undefined): string | undefined {

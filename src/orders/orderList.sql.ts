@@ -7,7 +7,7 @@ import { toTimestamp, writeFieldFilter, type Bind, type OrderFilter } from "./or
 /** An order is late from this delay on. */
 export const LATE_SECONDS = 300;
 
-/** What is late is measured to what was read of its source, as on the pages: nothing is known since. */
+/** Lateness is measured up to the last read of the source, as on the pages: nothing is known since. */
 const READ_UP_TO =
   "(select mirror.instant_at(p.polled_through) from mirror.poll_state p where p.source_id = s.source_id)";
 
@@ -77,7 +77,7 @@ export interface ListedOrder {
   readonly corrected: boolean;
 }
 
-/** Where an order is in a list. One without the sort's time is in none. */
+/** Place of an order in a list. An order without the sort's time is in none. */
 export function positionOf(order: ListedOrder, sort: ListSort): ListPosition {
   const { sourceId, reference, [SORTS[sort].field]: at } = order;
   return { at: at ?? 0n, sourceId, reference };
@@ -90,7 +90,9 @@ export const ORDER_COLUMNS = `o.source_id as "sourceId", o.reference, o.external
   mirror.nanos_of(o.pickup_time) as "pickupTime", mirror.nanos_of(o.delivery_time) as "deliveryTime",
   mirror.nanos_of(o.real_pickup_time) as "realPickupTime", mirror.nanos_of(o.real_delivery_time) as "realDeliveryTime"`;
 
-/** Writes the rows of mirror.orders on one page, as a subquery: of each source its first ones, then the first of those. */
+/**
+ * Writes the rows of mirror.orders on one page, as a subquery: of each source its first ones, then the first of those.
+ */
 function writePage(query: ListedOrdersQuery & ListPaging, bind: Bind): { page: string; order: string } {
   const { column } = SORTS[query.sort];
   const direction = query.ascending ? "asc" : "desc";
@@ -186,7 +188,7 @@ export async function searchMirror(db: Queryable, text: string): Promise<SearchH
   return rows;
 }
 
-/** What the orders can be selected by. */
+/** Filters by which orders can be selected. */
 export interface FilterWords {
   readonly sources: readonly string[];
   readonly statuses: readonly string[];

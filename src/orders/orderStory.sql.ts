@@ -50,15 +50,15 @@ export async function readOrderSurroundings(
   };
 }
 
-/** What people of the business want to know about an order. */
+/** Facts that people of the business want to know about an order. */
 export interface Delivery extends Omit<ListedOrder, "corrected"> {
   readonly firstSeenVia: Via;
   readonly revision: number;
-  /** When the observation was made whose content this is, by the provider's clock. */
+  /** Time of the observation whose content this is, by the provider's clock. */
   readonly observedAt: Instant;
-  /** When a read found that the provider no longer has the order. */
+  /** Time at which a read found that the provider no longer has the order. */
   readonly goneAt: Instant | null;
-  /** When its personal data was erased; null: it was not. */
+  /** Time at which its personal data was erased; null: it was not. */
   readonly erasedAt: Instant | null;
   /** The order object as the mirror serves it. */
   readonly raw: string;
@@ -82,7 +82,7 @@ export async function readDelivery(
   return delivery;
 }
 
-/** One observation of an order, with its decision. */
+/** An observation of an order, with its decision. */
 export interface TimelineEntry extends DecisionRow {
   readonly settled: boolean | null;
   /** A later read contradicted it. */

@@ -112,7 +112,7 @@ async function openServer(options: EmbeddedPostgresOptions) {
     password: path.join(root, "postgres-password"),
     /** Held while the server is set up, started or stopped. */
     lock: path.join(root, "postgres-lock"),
-    /** One note per process that uses the server. */
+    /** Notes, one per process that uses the server. */
     users: path.join(root, "postgres-users"),
     user,
     run: await openPrograms(user),
@@ -235,7 +235,7 @@ async function ensureRunning(server: Server): Promise<number> {
   return start(server, running?.port || server.options.port || 0);
 }
 
-/** What the server says when the folder is of another major version. */
+/** Words of the server when the folder is of another major version. */
 const OTHER_MAJOR =
   /initialized by PostgreSQL version (\d+), which is not compatible with this version (\d+)/;
 

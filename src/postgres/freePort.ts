@@ -2,10 +2,14 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** Below the ports that systems give to outgoing connections, which would take a free port before its server listens. */
+/**
+ * Below the ports that systems give to outgoing connections, which would take a free port before its server listens.
+ */
 const PORTS = { first: 10_000, end: 32_768 };
 
-/** A TCP port on 127.0.0.1 that was free a moment ago; another program that asks for this very port may still take it. */
+/**
+ * A TCP port on 127.0.0.1 that was free a moment ago; another program that asks for this very port may still take it.
+ */
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(PORTS.first, PORTS.end);

@@ -27,7 +27,7 @@ export type RunProgram = (
 export const OWN_POSTGRES = "set DATABASE_URL to a Postgres of your own";
 const execFileAsync = promisify(execFile);
 const PLATFORM_NAMES: Readonly<Record<string, string>> = { win32: "windows" };
-/** Where root keeps programs that another account runs. */
+/** Folder in which root keeps programs that another account runs. */
 const SHARED_FOLDER = "/var/cache/order-mirror";
 const SERVER_ACCOUNTS = ["postgres", "nobody"];
 /** All environment variables that the programs need; on Windows nothing starts without the last three. */

@@ -8,8 +8,8 @@ const WILDCARDS = ["0.0.0.0", "::"];
 
 /**
  * Forwards requests for a path under one of our names. Answers 400 to a target that is not a path (sent to a proxy, or
- * to use this server as one), and 421 to another name. Otherwise a foreign page could point its own name to this machine,
- * and then read answers as if they came from its own server.
+ * to use this server as one), and 421 to another name. Otherwise a foreign page could point its own name to this
+ * machine, and then read answers as if they came from its own server.
  *
  * Our names are HOST, those of PUBLIC_URL, this machine's, and the address that the connection was made to, which
  * monitoring uses for the instances of a process: only a name can be pointed elsewhere. When HOST is every address of a

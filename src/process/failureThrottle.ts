@@ -3,7 +3,7 @@ import type { Clock } from "./clock.ts";
 
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Of all clients together; beyond it the oldest are forgotten. */
+/** Most failures remembered, of all clients together; beyond it the oldest are forgotten. */
 const REMEMBERED_MAX = 10_000;
 
 /**
@@ -32,8 +32,8 @@ export function makeFailureThrottle(clock: Pick<Clock, "monotonicMs">) {
 }
 
 /**
- * The name of one client, for an address as a socket tells it: an IPv4 address, or the /64 of an IPv6 address, which has
- * one owner.
+ * The name of one client, for an address as a socket tells it: an IPv4 address, or the /64 of an IPv6 address, which
+ * has one owner.
  */
 function nameClient(address: string): string {
   // IPv4, as a listener for both families names it.

@@ -6,8 +6,8 @@ import { makeLogSampler } from "./telemetry/logSampler.ts";
 import type { Logger } from "./telemetry/logger.ts";
 
 // A server with plain limits: Node's own time-outs, a limit on connections, one request at a time on each of them, and
-// none whose answer nobody reads. It keeps a flood from filling the memory or blocking the process for good; that genuine
-// requests stay fast beside one is the work of the proxy in front (docs/production.md). Start at `listen`.
+// none whose answer nobody reads. It keeps a flood from filling the memory or blocking the process for good; that
+// genuine requests stay fast beside one is the work of the proxy in front (docs/production.md). Start at `listen`.
 
 /** Limits of one server for its clients. Times are in milliseconds. */
 export interface ServerLimits {
@@ -15,7 +15,7 @@ export interface ServerLimits {
   /** Time for a complete head, and for a complete request; then 408. */
   readonly headersTimeout: number;
   readonly requestTimeout: number;
-  /** How often those two are checked. */
+  /** Interval at which those two are checked. */
   readonly connectionsCheckingInterval: number;
   readonly keepAliveTimeout: number;
   /** A client that reads no byte of its answer for this long is disconnected. */

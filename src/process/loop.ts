@@ -7,7 +7,9 @@ export interface LoopOptions {
    */
   readonly run: (signal: AbortSignal) => Promise<number | void>;
   readonly everyMs: number;
-  /** Called with the reason why a run rejected and the number of consecutive failures, unless stopped; must not throw. */
+  /**
+   * Called with the reason why a run rejected and the number of consecutive failures, unless stopped; must not throw.
+   */
   readonly onError: (error: unknown, failures: number) => void;
   /** The pause after an error: `minMs`, doubled with each further one, up to `maxMs`. Default `everyMs`, constant. */
   readonly backoff?: { readonly minMs: number; readonly maxMs: number };
@@ -60,7 +62,8 @@ export function makeLoop(options: LoopOptions): Loop {
     await new Promise<void>((resolve) => {
       endPause = () => {
         resolve();
-        // Later: an abort takes longer than everything else between a wake and the run, and somebody is waiting for that.
+        // Later: an abort takes longer than everything else between a wake and the run, and somebody is waiting for
+        // that.
         if (ms !== Infinity) setImmediate(() => timer.abort());
       };
       if (ms !== Infinity) clock.sleep(ms, timer.signal).then(resolve, resolve);

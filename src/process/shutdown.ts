@@ -8,7 +8,7 @@ export interface ShutdownOptions {
   /** Default 10 s: less than the 30 s after which orchestrators kill a process. */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
-  /** It closes a part of the program: at the deadline, what still closes is given up and the process goes on. */
+  /** Closes a part of the program: at the deadline, what still closes is given up and the process goes on. */
   readonly isPart?: boolean;
   /** The process, or a stand-in for tests. */
   readonly host?: ShutdownHost;
@@ -89,9 +89,9 @@ export function makeShutdown(options: ShutdownOptions) {
   }
 
   /**
-   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the parent sees
-   * the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately. An
-   * uncaught error is logged and ends the process with code 1.
+   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the parent
+   * sees the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately.
+   * An uncaught error is logged and ends the process with code 1.
    */
   const listen = () => listenForTheEnd({ run, current: () => current, logger, clock, host });
 

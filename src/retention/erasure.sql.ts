@@ -4,7 +4,7 @@ import type { Pool, Queryable } from "../database/database.ts";
 import { sqlState } from "../database/databaseErrors.ts";
 import { inTransaction } from "../database/transaction.ts";
 
-/** How much of an order is, or was, kept where. */
+/** Counts of what is, or was, kept of an order, by place. */
 export interface ErasureCount {
   /** Observations in the history with content. */
   readonly observations: number;
@@ -49,7 +49,10 @@ async function withDecisionsAtRest<Result>(
   }
 }
 
-/** Other sources with input about an order of this reference: of the other mode, for example, if it was sent to the wrong address. */
+/**
+ * Other sources with input about an order of this reference: of the other mode, for example, if it was sent to the
+ * wrong address.
+ */
 export async function readOtherSources(
   pool: Pool,
   { sourceId, reference }: ErasureSubject,

@@ -143,7 +143,10 @@ const HISTORY: Aged = {
   )`,
 };
 
-/** Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will be. */
+/**
+ * Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will
+ * be.
+ */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
 /** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. @internal */
@@ -152,14 +155,17 @@ export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, 
 /** Looks again at events that had to stay. @internal */
 export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
 
-/** Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever. @internal */
+/**
+ * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever.
+ * @internal
+ */
 export const removeUnnamedEvents: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_EVENTS);
 
 /** Looks again at events that awaited a decision. @internal */
 export const removeUnnamedEventsThatStayed: RetentionRule = (pool, query) =>
   lookAgain(pool, query, UNNAMED_EVENTS);
 
-/** What reads brought and names no order. @internal */
+/** Removes what reads brought and names no order. @internal */
 export const removeUnnamedReads: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_READS);
 
 /** Observations, except each order's current one, which explains its state. @internal */
@@ -198,7 +204,9 @@ export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query
 /** Looks again at windows that had to stay. @internal */
 export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
 
-/** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. @internal */
+/**
+ * Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. @internal
+ */
 export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(
     pool,
@@ -284,10 +292,10 @@ const UNNAMED_KEPT_FOR = "P30D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
-/** Of the rows that had to stay, a pass examines this many steps again and leaves the rest to the next passes. */
+/** Steps of rows that had to stay which a pass examines again; it leaves the rest to the next passes. */
 const AGAIN_STEPS_MAX = 10;
 
-/** What one pass works with; `renew` extends its lease, and it ends when that returns false. */
+/** Parts of a pass; `renew` extends its lease, and the pass ends when that returns false. */
 interface Pass {
   readonly pool: Pool;
   readonly clock: Clock;

@@ -72,7 +72,7 @@ export interface SandboxOptions {
   readonly clock?: "real" | "virtual";
   /** The start of a virtual clock in a new world; default 2026-01-05T08:00:00Z. */
   readonly clockStart?: Instant;
-  /** What the spec leaves open, where it is not to be as assumed. */
+  /** Decisions about what the spec leaves open, where it is not to be as assumed. */
   readonly decisions?: Partial<Decisions>;
   readonly faults?: FaultsPatch;
   /** The wait before the first retry of a delivery, in milliseconds; default 5,000. */

@@ -80,9 +80,9 @@ export function decodeStrictly(text: string, encoding: Encoding): Buffer | undef
 }
 
 /**
- * The key that base64 text encodes, as the senders' libraries read it: padding may be missing, and bits or one character
- * beyond the last byte are dropped. People truncate secrets more often than signatures, and both sides must then read
- * the same key.
+ * The key that base64 text encodes, as the senders' libraries read it: padding may be missing, and bits or one
+ * character beyond the last byte are dropped. People truncate secrets more often than signatures, and both sides must
+ * then read the same key.
  */
 export function decodeBase64Key(text: string): Buffer | undefined {
   return BASE64_KEY.test(text) ? Buffer.from(text, "base64") : undefined;

@@ -1,6 +1,6 @@
 /**
- * Finds out how captured requests were signed: by all presets, then by the bytes that presets sign under the names and in
- * the form of the headers as found, with the secret in each of its encodings.
+ * Finds out how captured requests were signed: by all presets, then by the bytes that presets sign under the names and
+ * in the form of the headers as found, with the secret in each of its encodings.
  *
  * Whatever it returns verifies every request with the program's own verifier, and none with another body. Offline only:
  * trying schemes on live requests would let a forger choose the weakest. The age of a request does not matter; the
@@ -27,7 +27,7 @@ import {
   type SignatureRefusal,
 } from "./verifier.ts";
 
-/** One request of the provider as received; the bytes of the body must be the ones that were signed. */
+/** A request of the provider as received; the bytes of the body must be the ones that were signed. */
 export interface CapturedRequest {
   /** Lower-case names, with each occurrence of a header separate. */
   readonly headersDistinct: NodeJS.Dict<string[]>;
@@ -50,11 +50,11 @@ export type SchemeMatch = ReturnType<typeof describe>;
 export interface Identification {
   /** The likeliest first; empty when none was found. */
   readonly matches: readonly SchemeMatch[];
-  /** Where nothing matches: the preset that came closest, and why it does not verify. */
+  /** The preset that came closest, and why it does not verify; null where a scheme matches. */
   readonly closest: { readonly preset: string; readonly reason: SignatureRefusal } | null;
   /** Names of the headers that hold something as long as a signature. */
   readonly lookedAt: readonly string[];
-  /** How many schemes were tried. */
+  /** Number of schemes that were tried. */
   readonly tried: number;
 }
 
@@ -243,9 +243,9 @@ function describe(scheme: Scheme, { requests, nowSeconds, url }: IdentifyOptions
     /** From the signed time of the first request to `nowSeconds`; null when no time is signed. */
     ageSeconds: signedAt === undefined ? null : nowSeconds - signedAt,
     toleranceSeconds: scheme.toleranceSeconds,
-    /** How many requests it verified. A single match can be a coincidence. */
+    /** Number of requests that it verified. A single match can be a coincidence. */
     requests: requests.length,
-    /** Whether it signs the address of the endpoint, which must then be configured. */
+    /** True if it signs the address of the endpoint, which must then be configured. */
     signsUrl: needsUrl(scheme),
   };
 }
@@ -258,7 +258,7 @@ function writeSetting(scheme: Scheme): string {
   return JSON.stringify(Object.fromEntries(given)).replaceAll("'", String.raw`\u0027`);
 }
 
-/** What `make` returns; undefined if it throws ConfigurationError. */
+/** Returns what `make` returns; undefined if it throws ConfigurationError. */
 function attempt<Result>(make: () => Result): Result | undefined {
   try {
     return make();

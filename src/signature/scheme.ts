@@ -41,7 +41,7 @@ const schemeSchema = z.strictObject({
     .default(null),
   /** Header that carries the event's id, lower case. */
   idHeader: headerName.nullable().default(null),
-  /** How far the time of signing may be from now, in either direction, inclusive. */
+  /** Greatest distance of the time of signing from now, in either direction, inclusive. */
   toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
 });
 

@@ -17,13 +17,13 @@ export interface SignerOptions {
   readonly scheme: Scheme;
   /** For a key pair, the private key: `whsk_…`, or hex or base64 of its seed. */
   readonly secret: string;
-  /** Where the request goes; only for schemes that sign the address. */
+  /** Address to which the request goes; only for schemes that sign it. */
   readonly url?: string;
 }
 
 /**
- * Makes the counterpart of the verifier: the headers that a sender adds to a request. Throws ConfigurationError when the
- * secret does not fit the scheme.
+ * Makes the counterpart of the verifier: the headers that a sender adds to a request. Throws ConfigurationError when
+ * the secret does not fit the scheme.
  */
 export function makeSigner(options: SignerOptions): (signable: Signable) => Record<string, string> {
   const { scheme, secret, url } = options;

@@ -52,8 +52,9 @@ function isFree(part: TemplatePart | undefined): boolean {
 }
 
 /**
- * Text that the value must not contain, because it ends the value in the signed bytes. Otherwise `a.1`, and `a` with the
- * rest moved into what follows, would sign the same bytes. Undefined: nothing is needed. Null: nothing ends the value.
+ * Text that the value must not contain, because it ends the value in the signed bytes. Otherwise `a.1`, and `a` with
+ * the rest moved into what follows, would sign the same bytes. Undefined: nothing is needed. Null: nothing ends the
+ * value.
  *
  * A value before a body is delimited by what follows it, a value after a body by what precedes it, because a body may
  * contain any text. Directly before a body, the body's own `{` ends a value.

@@ -55,7 +55,7 @@ export interface Verifier {
   readonly verify: (request: SignedRequest) => Verdict;
   /** A longer body must not be verified, because it would take too long. Infinity when the scheme sets no limit. */
   readonly bodyBytesMax: number;
-  /** What works but should be improved; for the log at start. Never contains a secret. */
+  /** Warnings about what works but should be improved; for the log at start. They never contain a secret. */
   readonly warnings: readonly string[];
 }
 
@@ -152,12 +152,12 @@ function findMatch(algorithm: Algorithm, keys: readonly KeyObject[], { signed, s
   return match;
 }
 
-/** What a request claims before anything is proved: these bytes, and signatures of them. */
+/** Claims of a request before anything is proved: these bytes, and signatures of them. */
 interface Claim {
   readonly signed: readonly Chunk[];
   readonly signatures: readonly Buffer[];
   readonly id: string | null;
-  /** When the request was signed, as it says, in seconds since 1970. */
+  /** Time of signing, as the request says, in seconds since 1970. */
   readonly signedAt: number | undefined;
 }
 
@@ -257,7 +257,7 @@ function makeTextReader(
   };
 }
 
-/** Where the request holds the text of a part; undefined for what it does not hold. */
+/** Finds where the request holds the text of a part; undefined for what it does not hold. */
 export function sourceOf({ idHeader, timestamp }: Scheme, part: TemplatePart) {
   if (!("name" in part)) return undefined;
   if (part.name === "id" && idHeader !== null) return { kind: "id", place: { header: idHeader } } as const;

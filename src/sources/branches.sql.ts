@@ -13,9 +13,9 @@ const BY_ID = `
   limit 1`;
 
 /*
- * The provider lists only open branches, so a branch that was closed before we began is known only from its orders. This
- * reads the last order of each branch: a walk over the index from one branch to the next, while a search by reference
- * would read all orders. Orders that name their branch without an id have an index of their own.
+ * The provider lists only open branches, so a branch that was closed before we began is known only from its orders.
+ * This reads the last order of each branch: a walk over the index from one branch to the next, while a search by
+ * reference would read all orders. Orders that name their branch without an id have an index of their own.
  */
 const BY_REFERENCE = `
   with recursive known as (
@@ -45,7 +45,7 @@ const BY_REFERENCE = `
    where source_id = $1 and branch_id is null and branch_reference = $2 limit 1)
   limit 1`;
 
-/** By its reference only if no order has its id. */
+/** Names a branch by its reference only if no order has its id. */
 const describeFound = (named: string) => `
   select branch_id, case when not exists (
       select from mirror.orders o where o.source_id = $1 and o.branch_id = named.branch_id)
@@ -75,8 +75,8 @@ export async function findBranch(
 }
 
 /**
- * Open branches as unchanged JSON texts of the provider, in its order, and the time as of which; undefined before they were
- * first read.
+ * Open branches as unchanged JSON texts of the provider, in its order, and the time as of which; undefined before they
+ * were first read.
  */
 export async function selectBranches(
   pool: Pool,

@@ -7,7 +7,7 @@ import { ConfigurationError } from "../domain/errors.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { readSource, recordSources, type StoredSource } from "./sources.sql.ts";
 
-/** What identifies the provider of a source. A key does not: keys are replaced from time to time. */
+/** Identity of a source's provider. A key is none: keys are replaced from time to time. */
 export function nameProvider({ provider, baseUrl }: SourceConfig): string {
   // The case of the host, the default port and trailing slashes do not distinguish providers.
   const { protocol, host, pathname } = new URL(baseUrl);
@@ -31,8 +31,8 @@ export async function recordConfiguredSources(
 }
 
 /**
- * Throws ConfigurationError when the source is stored with another mode or provider, perhaps since this process started: its
- * orders would mix, and proofs about one would be claimed for the other.
+ * Throws ConfigurationError when the source is stored with another mode or provider, perhaps since this process
+ * started: its orders would mix, and proofs about one would be claimed for the other.
  */
 export async function assertOurs(pool: Pool, source: SourceConfig): Promise<void> {
   const known = await readSource(pool, source.sourceId);

@@ -68,12 +68,11 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    (select ${DESCRIBED} from listed) as listed`;
 
 /**
- * Records all branches that the provider lists, as their exact JSON texts and as they were `ageMs` ago, and closes those that are
- * no longer listed.
- * Throws LeaseLostError.
+ * Records all branches that the provider lists, as their exact JSON texts and as they were `ageMs` ago, and closes
+ * those that are no longer listed. Throws LeaseLostError.
  *
- * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the source,
- * belongs to another organization. A list without branches does not show whose it is.
+ * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the
+ * source, belongs to another organization. A list without branches does not show whose it is.
  */
 export async function recordBranches(
   pool: Pool,

@@ -5,7 +5,7 @@ export interface SourceRow {
   readonly sourceId: string;
   readonly mode: Mode;
   readonly baseUrl: string;
-  /** What identifies the provider. */
+  /** Identity of the provider. */
   readonly provider: string;
 }
 

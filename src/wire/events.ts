@@ -58,7 +58,7 @@ export const envelopeSchema = z.looseObject({
   data: z.looseObject({ reference: z.string() }),
 });
 
-/** As lenient as the mirror: an event is refused only if nothing can be read from it. */
+/** Schema of an event, as lenient as the mirror: an event is refused only if nothing can be read from it. */
 const readableEnvelope = z.object({
   id: z.string().nullable().catch(null),
   type: z.string().nullable().catch(null),

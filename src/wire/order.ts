@@ -129,7 +129,7 @@ export function describeMistakes(error: z.ZodError): string {
   return error.issues.map((issue) => `${issue.path.join(".") || "(root)"} ${issue.code}`).join(", ");
 }
 
-/** One element of a page: its exact text, and what `JSON.parse` makes of it. */
+/** An element of a page: its exact text, and what `JSON.parse` makes of it. */
 export interface PageElement {
   readonly raw: string;
   readonly value: unknown;

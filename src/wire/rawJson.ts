@@ -1,4 +1,4 @@
-/** One member of a JSON object: its key decoded, its value as the exact text that stood in the document. */
+/** A member of a JSON object: its key decoded, its value as the exact text that stood in the document. */
 export interface RawMember {
   readonly key: string;
   readonly raw: string;

@@ -36,7 +36,7 @@ export const NO_SUCH_ADDRESS: Refusal = {
   message: "There is nothing at this address.",
 };
 
-/** One text for every cause: an order of another mode or organization must look nonexistent (spec, "Endpoints"). */
+/** Answers every cause alike: an order of another mode or organization must look nonexistent (spec, "Endpoints"). */
 export const ORDER_NOT_FOUND: Refusal = {
   status: 404,
   code: "order_not_found",

@@ -9,7 +9,7 @@ import { withDatabase } from "../../mirror/openDatabase.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 
-/** What an operator needs around the processes: `config`, `migrate`, `psql` and `openapi`. */
+/** Commands around the processes, for an operator: `config`, `migrate`, `psql` and `openapi`. */
 export function register(program: Command): void {
   program
     .command("migrate")

@@ -26,8 +26,8 @@ function demoFolder(dataDir: string): string {
 }
 
 /**
- * The demo's folder below `dataDir`, created if necessary. Throws ConfigurationError if it is unusable or a demo already
- * runs there. Of two that start at once, the sandbox refuses the second: it locks its database.
+ * The demo's folder below `dataDir`, created if necessary. Throws ConfigurationError if it is unusable or a demo
+ * already runs there. Of two that start at once, the sandbox refuses the second: it locks its database.
  */
 export async function enterDemoFolder(dataDir: string): Promise<string> {
   const folder = await openDataFolder(demoFolder(dataDir));

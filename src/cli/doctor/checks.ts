@@ -36,7 +36,7 @@ export interface CheckFinding {
 /** A finding of a check, under its name unless another is given. */
 type Remark = Omit<CheckFinding, "check"> & Partial<Pick<CheckFinding, "check">>;
 
-/** What the checks examine. */
+/** The parts that the checks examine. */
 export interface Patient {
   readonly config: Config;
   readonly database: OpenDatabase;
@@ -90,7 +90,7 @@ export async function examine(
 /** The server and its schema; without them, no other check can run. */
 export const SERVER_CHECKS = { postgres: checkPostgres, migrations: checkMigrations };
 
-/** What needs a current schema. */
+/** Checks that need a current schema. */
 export const CONTENT_CHECKS = {
   login: checkLogin,
   "reader role": checkReader,

@@ -1,6 +1,7 @@
 /**
  * `doctor`: examines everything from outside in and says what is wrong, and how to mend it. `diagnose` runs the checks
- * of `checks.ts`, first those of the server; a check is one function. What the mirror itself reports comes from `health`.
+ * of `checks.ts`, first those of the server; a check is one function. What the mirror itself reports comes from
+ * `health`.
  */
 import type { Command } from "commander";
 import { withPool } from "../../database/database.ts";

@@ -76,7 +76,7 @@ function runRole(service: Role): Promise<void> {
 /** A process with its database, in which a mirror is to start. */
 export interface Service extends MirrorDeps {
   readonly databaseUrl: string;
-  /** The same database for its owner. */
+  /** Its database, as the owner of the schema. */
   readonly ownerUrl: string;
   readonly shutdown: Shutdown;
 }
@@ -138,8 +138,9 @@ export async function runService(options: {
 }
 
 /**
- * Starts these parts of a mirror, with access control: the configured tokens and passwords, or those created at the first
- * start. Serves what it answers at HOST and PORT, or the health of another process at HEALTH_PORT. It ends with the process.
+ * Starts these parts of a mirror, with access control: the configured tokens and passwords, or those created at the
+ * first start. Serves what it answers at HOST and PORT, or the health of another process at HEALTH_PORT. It ends with
+ * the process.
  */
 export async function startMirror(service: Service, parts: Parts): Promise<WebAddress | undefined> {
   const { logger, shutdown } = service;
@@ -150,7 +151,8 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   let server: { close: () => Promise<void> } | undefined;
   // Together: the server takes no new connections while requests under way end.
   shutdown.onShutdown("mirror", async () => void (await Promise.all([mirror.close(), server?.close()])));
-  // The ports first: one that is taken ends the start before anything runs. Until the mirror has started, it answers 503.
+  // The ports first: one that is taken ends the start before anything runs. Until the mirror has started, it answers
+  // 503.
   const web = isWeb ? await serve(mirror, config, logger) : undefined;
   const { host, healthPort: port } = config;
   const place = { host, portVariable: "HEALTH_PORT", clock: systemClock, logger };

@@ -23,7 +23,7 @@ export function readConfig(): Config {
   return loadConfig(ENVIRONMENT);
 }
 
-/** What a command works on. */
+/** The parts that a command works on. */
 export interface Mirror {
   readonly config: Config;
   readonly pool: Pool;
@@ -78,7 +78,7 @@ export async function audited<Result>(
     readonly action: string;
     /** Null: every source. */
     readonly sourceId: string | null;
-    /** What the command affects, without personal data. */
+    /** Names what the command affects, without personal data. */
     readonly target: string;
   },
   run: () => Promise<Result>,
@@ -134,8 +134,8 @@ export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<
 }
 
 /**
- * Whether a change may be made: with `--yes`, or when a person answers y or yes. Throws ConfigurationError when stdin is
- * not a terminal.
+ * Whether a change may be made: with `--yes`, or when a person answers y or yes. Throws ConfigurationError when stdin
+ * is not a terminal.
  */
 export async function isAgreed(
   { yes }: { readonly yes?: boolean | undefined },

@@ -15,7 +15,7 @@ const NEW_LINES_MAX = 8;
 /** The parts of a decision that a line shows. */
 type ShownDecision = Omit<Decision, "storedVersion">;
 
-/** What a line calls a decision, and its style. */
+/** Names of a decision in a line, and their style. */
 const LABELS = {
   applied: "green",
   new: "cyan",

@@ -111,7 +111,7 @@ export function formatSpan(millis: number): string {
   return describeDelay(millis / 1_000).replaceAll("\u00a0", " ");
 }
 
-/** How long ago something was, as on the pages: `3 min 20 s ago`. */
+/** Says how long ago something was, as on the pages: `3 min 20 s ago`. */
 export function formatAge(seconds: number | null): string {
   return describeAge(seconds).replaceAll("\u00a0", " ");
 }
@@ -162,7 +162,7 @@ export class ProblemsFoundError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-/** What was thrown, as an error that names its cause and fix, if these are known. */
+/** Makes what was thrown an error that names its cause and fix, if these are known. */
 export function explainFailure(thrown: unknown): unknown {
   if (thrown instanceof OrderMirrorError) return thrown;
   if (!isFullDisk(thrown)) return explainDatabaseError(thrown) ?? thrown;

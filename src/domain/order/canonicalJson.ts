@@ -9,8 +9,8 @@ const MAY_BE_TIME = /^\d{4}-\d\d-\d\d[Tt ]\d\d:/;
 
 /**
  * JSON text with object keys sorted by code unit and without white space. It is equal for values that differ only in
- * key order, white space, number format, or in how their date-times are written: with another offset, or with digits of the
- * second cut. Undefined if the value is nested deeper than JSON_DEPTH_MAX.
+ * key order, white space, number format, or in how their date-times are written: with another offset, or with digits of
+ * the second cut. Undefined if the value is nested deeper than JSON_DEPTH_MAX.
  */
 export function canonicalJson(value: unknown): string | undefined {
   return write(value, 0);

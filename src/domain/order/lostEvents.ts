@@ -2,11 +2,11 @@ import type { Instant } from "./instant.ts";
 
 export interface WebhookRecord {
   /**
-   * A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). Null: unknown here, and no
-   * event ever arrived.
+   * A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). Null: unknown here, and
+   * no event ever arrived.
    */
   readonly configured: boolean | null;
-  /** When the last event arrived; null if none ever did. */
+  /** Time at which the last event arrived; null if none ever did. */
   readonly lastEventAt: Instant | null;
   /** Changes found by reads within the last 24 hours whose event did not arrive within the grace period. */
   readonly lost: number;
@@ -18,7 +18,8 @@ export interface WebhookRecord {
 
 /**
  * - `not-configured`: polled only, by choice.
- * - `never-seen`: no event ever arrived: the address is not entered at the provider, the plan has no webhooks, or nothing
+ * - `never-seen`: no event ever arrived: the address is not entered at the provider, the plan has no webhooks, or
+ *   nothing
  *   has happened yet.
  * - `working`: events arrive, and none was lost within the last 24 hours.
  * - `losing`: events arrive, and some were lost.
@@ -26,7 +27,7 @@ export interface WebhookRecord {
  */
 export type WebhookHealth = "not-configured" | "never-seen" | "working" | "losing" | "stopped";
 
-/** This many consecutive lost changes, without an event between them, are not chance. */
+/** Consecutive lost changes, without an event between them, that are not chance. */
 export const STOPPED_AFTER_LOST = 3;
 
 export function judgeWebhooks(record: WebhookRecord): WebhookHealth {

@@ -39,8 +39,8 @@ export interface Observation {
 export const CLOCK_TRUST_SECONDS = 60;
 
 /**
- * How far an observation reaches: a read up to its horizon, a claim up to its own version. A claim that is dated ahead of
- * its own observation reaches only to that: nobody can know what will be.
+ * How far an observation reaches: a read up to its horizon, a claim up to its own version. A claim that is dated ahead
+ * of its own observation reaches only to that: nobody can know what will be.
  */
 function reachOf({ horizon, version, observedAt }: OrderKey): Instant {
   if (horizon !== null) return horizon;
@@ -80,11 +80,11 @@ export function observeEvent(options: {
   return { sourceId, via: "webhook", snapshot, key };
 }
 
-/** When a read was made, and what it can know. */
+/** The instant of a read, and what it can know. */
 export interface ReadTime {
   /** Provider-clock instant at which the request started, a lower bound. */
   readonly requestedAt: Instant;
-  /** How late a change may become visible to a read: the horizon is this far before the request. */
+  /** Longest delay until a change is visible to a read: the horizon is this far before the request. */
   readonly marginSeconds: number;
 }
 

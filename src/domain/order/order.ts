@@ -29,7 +29,10 @@ export interface Snapshot {
   readonly fields: OrderFields;
   /** The provider's `updatedAt`. */
   readonly version: Instant;
-  /** SHA-256 of the canonical JSON without updatedAt, 32 bytes as hex: two orders with the same one have the same content. */
+  /**
+   * SHA-256 of the canonical JSON without updatedAt, 32 bytes as hex: two orders with the same one have the same
+   * content.
+   */
   readonly hash: string;
   /** The JSON text of the order object, unchanged. */
   readonly raw: string;

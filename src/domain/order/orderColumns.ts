@@ -49,7 +49,7 @@ export const PERSONAL_COLUMNS: readonly string[] = ORDER_COLUMN_LIST.filter(({ p
   ({ column }) => column,
 );
 
-/** What the mirror reads from a snapshot; null if absent or unreadable: `Snapshot.raw` keeps the original. */
+/** Fields that the mirror reads from a snapshot; null if absent or unreadable: `Snapshot.raw` keeps the original. */
 export type OrderFields = { readonly reference: string; readonly status: string } & {
   readonly [F in OrderField]: ColumnValues[(typeof ORDER_COLUMNS)[F]["type"]] | null;
 };

@@ -2,6 +2,6 @@
 export const OUTGOING_TYPES = ["order.new", "order.status_changed", "order.gone", "order.changed"] as const;
 export type OutgoingType = (typeof OUTGOING_TYPES)[number];
 
-/** How much of an order a message shows: without personal data, or everything. */
+/** The part of an order that a message shows: without personal data, or everything. */
 export const OUTGOING_FIELDS = ["redacted", "all"] as const;
 export type OutgoingFields = (typeof OUTGOING_FIELDS)[number];

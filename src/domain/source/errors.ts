@@ -4,7 +4,7 @@ export type SourceFailure =
   /** Concerns every request. */
   | "key_refused"
   | "not_found"
-  /** Of the moment. */
+  /** Passing: it may end by itself. */
   | "rate_limited"
   | "timeout"
   | "unavailable"

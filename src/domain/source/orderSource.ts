@@ -51,13 +51,18 @@ export interface SourceClock {
   providerNow(): Instant;
   /** False until an answer has shown the time. */
   isSynchronized(): boolean;
-  /** Our database's time at `atMs` of the local monotonic clock, a lower bound; from now on the earlier of both counts. */
+  /**
+   * Our database's time at `atMs` of the local monotonic clock, a lower bound; from now on the earlier of both counts.
+   */
   compareWith(ours: Instant, atMs: number): void;
-  /** Seconds by which the source's clock is ahead of our database's (positive) or behind; null while they agree to a minute. */
+  /**
+   * Seconds by which the source's clock is ahead of our database's (positive) or behind; null while they agree to a
+   * minute.
+   */
   disagreementSeconds(): number | null;
 }
 
-/** What a source guarantees in addition to the format of its answers. */
+/** Guarantees of a source in addition to the format of its answers. */
 export interface SourcePromises {
   /** The maximum number of orders on a page. */
   readonly pageRowsMax: number;
@@ -81,7 +86,7 @@ export interface OrderSource {
    * `updatedAt` if the source can sort. A source with another kind of paging maps the offset to its own positions.
    */
   listWindow(request: WalkRequest, options?: SourceReadOptions): Promise<WindowPage>;
-  /** One order. Throws a SourceError with the failure `not_found` if it does not exist. */
+  /** Reads an order. Throws a SourceError with the failure `not_found` if it does not exist. */
   getOrder(reference: string, options?: SourceReadOptions): Promise<OrderRead>;
   /** Branches as JSON texts. */
   listBranches(
@@ -111,7 +116,7 @@ export type SourceEvent = {
     }
 );
 
-/** How a source announces changes. Receiving and applying depend only on this interface. */
+/** The way in which a source announces changes. Receiving and applying depend only on this interface. */
 export interface EventReader {
   /** The id that stays the same when the source sends an event again, as in the body; anything if there is none. */
   readonly readEventId: (body: Buffer) => unknown;

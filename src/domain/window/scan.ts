@@ -114,7 +114,7 @@ function overlapsPreviousPage({ tail, direction }: Scan, rows: readonly WalkRow[
   return countBetween(shared) * 2 >= countBetween(tail);
 }
 
-/** The same page again, sharing twice as many rows. */
+/** Asks for the page again, sharing twice as many rows. */
 function stepFurtherBack(scan: Scan): ScanProgress {
   const most = Math.floor(scan.tail.length * STEP_BACK_MAX);
   if (scan.stepBack >= most) return { kind: "lost" };

@@ -11,7 +11,7 @@ export interface SeenKeys {
   readonly complete: boolean;
   /** Disjoint, each larger than the next: a key is looked up in a few of them, however many pages there were. */
   readonly parts: readonly ReadonlySet<string>[];
-  /** Those that were added last. */
+  /** Keys that were added last. */
   readonly newest: ReadonlySet<string>;
 }
 

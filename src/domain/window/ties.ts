@@ -42,7 +42,7 @@ const REPEATS_MAX = 3;
 
 export interface TiePage {
   readonly keys: readonly string[];
-  /** How many of them are new in this walk. */
+  /** Number of them that are new in this walk. */
   readonly freshRows: number;
   /** There may be rows after this page. */
   readonly full: boolean;
@@ -82,7 +82,7 @@ export function receiveTies(reading: TieReading, page: TiePage): TieProgress {
   return { kind: "more", reading: { ...chained, offset: end - stepBack, stepBack } };
 }
 
-/** The same page again, sharing twice as many rows; undefined if it already shares all but one. */
+/** Asks for the page again, sharing twice as many rows; undefined if it already shares all but one. */
 function stepFurtherBack(reading: TieReading): TieReading | undefined {
   const stepBackMax = reading.tail.length - 1;
   if (reading.stepBack >= stepBackMax) return undefined;

@@ -66,7 +66,7 @@ export interface WalkPage {
   readonly limit: number;
 }
 
-/** What to request; whether the bounds are inclusive or exclusive does not matter. */
+/** A request to send; whether the bounds are inclusive or exclusive does not matter. */
 export interface WalkRequest extends Window {
   readonly offset: number;
   readonly limit: number;

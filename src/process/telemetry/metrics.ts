@@ -7,8 +7,9 @@ const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
 
 /*
  * Every metric of the product with its help; their names are a contract with dashboards and alert rules. Watermarks are
- * times, not ages, so that they stay true when a process no longer moves them. No label contains an id of an order or an
- * event: `source`, `queue` and the `endpoint` of an outgoing webhook come from the configuration, all others from fixed lists.
+ * times, not ages, so that they stay true when a process no longer moves them. No label contains an id of an order or
+ * an event: `source`, `queue` and the `endpoint` of an outgoing webhook come from the configuration, all others from
+ * fixed lists.
  */
 
 /** @internal */

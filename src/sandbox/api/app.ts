@@ -2,8 +2,8 @@
  * The provider's interface under /v1, on Express: it answers as the spec says, in the order key, budget, path, body,
  * endpoint, and counts what it answered.
  *
- * `ENDPOINTS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for each
- * request before anything else, from its number. Start at `serve`.
+ * `ENDPOINTS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for
+ * each request before anything else, from its number. Start at `serve`.
  */
 import { Refusal, refused } from "./refusal.ts";
 import { randomBytes } from "node:crypto";
@@ -41,7 +41,7 @@ export interface ApiDeps {
 
 interface Rules {
   readonly policies: readonly Policy[];
-  /** Whether it creates orders or previews them: it needs a paid subscription, and warns while that is past due. */
+  /** Creates orders or previews them: needs a paid subscription, and warns while that is past due. */
   readonly sells: boolean;
   /** Other endpoints ignore the body. */
   readonly readsBody: boolean;
@@ -168,7 +168,8 @@ async function answerAllowed(
       : refused(405, "method_not_allowed", "The address has no such method.", { Allow: methods.join(", ") });
   const { name, answer, sells, readsBody } = endpoint;
   const { plan, subscription } = caller.organization;
-  // The subscription is checked before the plan (spec, "Errors": 402, not 403); only endpoints that create orders need it.
+  // The subscription is checked before the plan (spec, "Errors": 402, not 403); only endpoints that create orders need
+  // it.
   if (sells && subscription !== "active" && subscription !== "past_due")
     throw refused(402, "subscription_inactive", `The subscription is ${subscription}.`);
   // Assumed: an organization without either plan may call nothing.

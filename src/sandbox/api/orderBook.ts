@@ -16,7 +16,7 @@ import type { Status } from "./parameters.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { Trip } from "../world/routing.ts";
 
-/** How long an order stays in a status at speed 1. */
+/** Stay of an order in a status at speed 1, in milliseconds. */
 const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
   created: 600_000,
   arrived_for_pickup: 180_000,
@@ -26,7 +26,7 @@ const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
 /** The actual stay is 60 % to 140 % of that. */
 const STAY_SPREAD = 0.8;
 
-/** When the fleet takes the next step, at least `restMs` from now; null if it takes none. */
+/** Plans the instant of the fleet's next step, at least `restMs` from now; null if it takes none. */
 function planNextMove(
   row: OrderRow,
   state: Pick<SandboxState, "clock" | "dials">,

@@ -74,7 +74,7 @@ export interface OrderRow {
   readonly realDelivery: Instant | null;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
-  /** When the fleet takes the next step; null if it takes none. */
+  /** Instant of the fleet's next step; null if it takes none. */
   readonly nextMoveAt: Instant | null;
 }
 

@@ -199,7 +199,7 @@ export interface SandboxOrderFilter extends Omit<ListParameters, "branch" | "off
   readonly offset?: number;
 }
 
-/** What an organization would be charged for. */
+/** Counts for which an organization would be charged. */
 export interface OrganizationFigures {
   readonly organizationId: string;
   readonly orders: number;
@@ -234,7 +234,7 @@ const BOUNDS = {
   exclusive: { from: ">", until: "<" },
 } as const;
 
-/** One page of orders, sorted as the faults say. */
+/** Reads a page of orders, sorted as the faults say. */
 export async function readOrders(
   connection: Connection,
   filter: SandboxOrderFilter,

@@ -43,8 +43,9 @@ export interface ListParameters extends ListPeriods {
 }
 
 /**
- * Reads the parameters of a list. `capsLimit`: a limit over 200 counts as 200. Assumed: unknown parameters are ignored; a
- * repeated or unreadable one is refused with 422 invalid_request, half an update period with updated_period_incomplete.
+ * Reads the parameters of a list. `capsLimit`: a limit over 200 counts as 200. Assumed: unknown parameters are ignored;
+ * a repeated or unreadable one is refused with 422 invalid_request, half an update period with
+ * updated_period_incomplete.
  */
 export function readListParameters(query: URLSearchParams, capsLimit: boolean): ListParameters {
   const text = (name: string, rule: string) => {

@@ -18,7 +18,7 @@ export interface Allowance {
 interface Count {
   readonly exceeded: boolean;
   readonly remaining: number;
-  /** Of a request that exceeds the quota: until the next one is allowed. */
+  /** Time until the next request is allowed, for one that exceeds the quota. */
   readonly resetMs: number;
 }
 

@@ -253,7 +253,7 @@ function makeAccessControls({ state }: ControlDeps): readonly Control[] {
   ];
 }
 
-/** What the provider's dashboard sets: plans, subscriptions, branches and webhook endpoints. */
+/** Makes the controls of what the provider's dashboard sets: plans, subscriptions, branches and webhook endpoints. */
 function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
   return [
     control(

@@ -15,7 +15,7 @@ export type Granularity = (typeof GRANULARITIES)[number];
 export const faultsSchema = z.strictObject({
   loseShare: share.describe("Events that are never sent"),
   duplicateShare: share.describe("Events that are sent twice"),
-  /** By a random part of `delayMs`, so that later ones overtake them. */
+  /** Delays by a random part of `delayMs`, so that later ones overtake them. */
   delayShare: share.describe("Events that are sent late"),
   delayMs: delayMs.default(5_000).describe("How late at most, in ms"),
   /** On every attempt while this is on. */

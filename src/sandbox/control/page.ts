@@ -52,7 +52,7 @@ const EVENTS_SHOWN = 15;
 
 type MirrorPageOf = ControlDeps["mirrorPageOf"];
 
-/** Of both modes. */
+/** Reads the latest orders of both modes. */
 async function readLatest({ state }: ControlDeps): Promise<OrderRow[]> {
   const faults = { ...NO_FAULTS, listOrder: "descending" } as const;
   const ofMode = (livemode: boolean) =>

@@ -7,7 +7,7 @@ import { readAnyOrder } from "../api/orders.sql.ts";
 import { makeOrders } from "../world/fleet.ts";
 import { type SandboxState } from "../world/state.ts";
 
-/** One step of a scenario on its order: to the next status, or cancelled by the fleet. */
+/** A step of a scenario on its order: to the next status, or cancelled by the fleet. */
 export interface ScenarioStep {
   readonly kind: "move" | "cancel";
   readonly plan: ChangePlan;
@@ -16,9 +16,9 @@ export interface ScenarioStep {
 /** A named way to misbehave. Storms of refusals and the like are faults; this is what happens to one order. */
 interface Scenario {
   readonly name: string;
-  /** What the provider does. */
+  /** The provider's part of the scenario. */
   readonly summary: string;
-  /** How a correct mirror reacts. */
+  /** The reaction of a correct mirror. */
   readonly expect: string;
   readonly steps: readonly ScenarioStep[];
 }

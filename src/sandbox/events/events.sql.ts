@@ -111,7 +111,7 @@ export interface AttemptResult {
   readonly status: number | null;
   readonly error: string | null;
   readonly state: "delivered" | "failed" | "pending";
-  /** When a delivery that stays pending is due again. */
+  /** Instant at which a delivery that stays pending is due again. */
   readonly dueAt: Instant;
 }
 
@@ -166,7 +166,7 @@ export interface EventView extends Omit<EventRow, "body"> {
   readonly deliveries: readonly DeliveryView[];
 }
 
-/** One delivery with the outcome of its last attempt. */
+/** A delivery with the outcome of its last attempt. */
 interface DeliveryView {
   readonly deliveryId: number;
   readonly endpointId: string;

@@ -71,7 +71,7 @@ export async function setWebhook(state: SandboxState, request: WebhookRequest): 
   return endpoint;
 }
 
-/** Those of the spec. Assumed: the names of all others; and that a creation or change sends none. */
+/** Types that the spec shows. Assumed: the names of all others; and that a creation or change sends none. */
 const SHOWN_TYPES: readonly string[] = ["order.picked_up", "order.cancelled"];
 
 /** Deliberate treatment of one event, regardless of the shares in force. */
@@ -86,7 +86,7 @@ export interface StatusStep {
   readonly row: OrderRow;
   readonly at: Instant;
   readonly plan: DeliveryPlan;
-  /** Of a change of other fields; its events are optional, like those of a creation. */
+  /** True for a change of other fields; its events are optional, like those of a creation. */
   readonly isUpdate?: boolean;
 }
 
@@ -188,7 +188,10 @@ export type Deliverer = ReturnType<typeof makeDeliverer>;
 /** Sends events, several concurrently. */
 export function makeDeliverer(deps: { state: SandboxState; signal: AbortSignal }) {
   const { state, signal } = deps;
-  /** By their ids. What a stopped process was sending stays pending, and the next start attempts it again. */
+  /**
+   * Deliveries under way, by their ids. What a stopped process was sending stays pending, and the next start attempts
+   * it again.
+   */
   const underWay = new Map<bigint, Promise<void>>();
   const deliver = async (delivery: DueSandboxDelivery) => {
     const result = await sendDelivery(state, delivery, signal);

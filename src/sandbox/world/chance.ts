@@ -13,7 +13,7 @@ export function chance(seed: number, ...names: readonly Name[]): number {
   return digest(seed, names).readUIntBE(0, 6) / 2 ** 48;
 }
 
-/** One of `choices`, which must not be empty. */
+/** Chooses one of `choices`, which must not be empty. */
 export function choose<Choice>(choices: readonly Choice[], seed: number, ...names: readonly Name[]): Choice {
   const chosen = choices[Math.floor(chance(seed, ...names) * choices.length)];
   if (chosen === undefined) throw new TypeError("nothing to choose from");

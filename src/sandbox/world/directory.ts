@@ -4,7 +4,7 @@ import { makeUuid } from "./chance.ts";
 import { geocode, type Coordinates } from "./gazetteer.ts";
 import { saveContent, type Connection } from "./world.sql.ts";
 
-/** What the provider's dashboard sets; stored as one document. */
+/** Everything that the provider's dashboard sets; stored as one document. */
 export interface DirectoryContent {
   readonly organizations: readonly Organization[];
   readonly keys: readonly Key[];

@@ -81,7 +81,7 @@ export function makeTraffic(state: SandboxState) {
   };
   restart();
   return {
-    /** When the next one is due; null if traffic is off. */
+    /** Returns the instant at which the next one is due; null if traffic is off. */
     dueAt: () => dueAt,
     /** Restarts counting after a change of the pace. */
     restart,
@@ -135,8 +135,8 @@ export interface PastRequest {
 }
 
 /**
- * Creates past orders: finished ones, and those of the last forty minutes as just created. No events, because they would
- * have been sent long ago. Returns the count.
+ * Creates past orders: finished ones, and those of the last forty minutes as just created. No events, because they
+ * would have been sent long ago. Returns the count.
  */
 export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
   const { organizationId, count, since, until } = request;

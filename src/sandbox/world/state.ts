@@ -13,7 +13,10 @@ export const MARK = { "X-Order-Mirror-Sandbox": "1" } as const;
  * the others are what a provider may do as well. They do not change while a sandbox runs.
  */
 export const DECISIONS = {
-  /** `{ error: { code, message } }`, `{ code, message }`, or `{ error: code, message }`; `request_id` is at the top level. */
+  /**
+   * `{ error: { code, message } }`, `{ code, message }`, or `{ error: code, message }`; `request_id` is at the top
+   * level.
+   */
   errorShape: ["nested", "flat", "text"],
   /** A `limit` over 200 is refused, or answered with 200. */
   largeLimit: ["refused", "capped"],
@@ -23,7 +26,7 @@ export const DECISIONS = {
   announced: ["all", "shown"],
   /** Whether orders have the assumed fields `branch`, `zone`, `customer` and `createdAt`. */
   orderFields: ["all", "shown"],
-  /** How orders name their branch. */
+  /** The name of the branch in an order. */
   branchInOrder: ["full", "reference"],
   /** The list of branches comes whole, or two at a time by `offset`. */
   branchPages: ["one", "several"],
@@ -114,8 +117,8 @@ export function shownTime(instant: Instant, faults: Faults): Instant {
 export type Quotes = ReturnType<typeof makeQuotes>;
 
 /**
- * Remembers quotes for a while, so that an order a moment later gets the quoted times (spec, "POST /v1/orders/quote", rule
- * 2), even if the rounding of the times has gone on to its next step.
+ * Remembers quotes for a while, so that an order a moment later gets the quoted times (spec, "POST /v1/orders/quote",
+ * rule 2), even if the rounding of the times has gone on to its next step.
  */
 export function makeQuotes() {
   const quotes = new Map<string, { readonly from: Instant; readonly until: Instant }>();

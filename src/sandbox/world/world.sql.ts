@@ -5,10 +5,10 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { DirectoryContent } from "./directory.ts";
 
 export type Pool = pg.Pool;
-/** What a statement runs on: the pool, or the connection of a transaction. */
+/** Connection of a statement: the pool, or that of a transaction. */
 export type Connection = Pick<pg.ClientBase, "query">;
 
-/** One of them only holds the lock on the world. */
+/** Most connections; one of them only holds the lock on the world. */
 const CONNECTIONS_MAX = 9;
 const INT8_OID = 20;
 
