@@ -1,5 +1,5 @@
--- Twenty questions that a business asks about its orders, each one statement on reporting.order_facts (one narrow row per
--- order) or reporting.daily (its totals per day); docs/reporting.md explains both. Run them in psql, or paste them into
+-- Twenty questions that a business asks about its orders, each one statement, most of them on reporting.order_facts (one
+-- narrow row per order) or reporting.daily (its totals per day); docs/reporting.md explains both. Run them in psql, or paste them into
 -- Metabase, Grafana or a notebook. A test checks each answer.
 --
 -- Days are those of the session's time zone: set timezone = 'Europe/Amsterdam'.
@@ -47,26 +47,19 @@ group by place, s.status
 order by place;
 
 -- In which status were last month's orders when it ended?
-select case
-    when cancelled_at < date_trunc('month', now()) then 'cancelled'
-    when other_status_at < date_trunc('month', now()) then 'after the documented statuses'
-    when arrived_for_delivery_at < date_trunc('month', now()) then 'arrived_for_delivery'
-    when picked_up_at < date_trunc('month', now()) then 'picked_up'
-    when arrived_for_pickup_at < date_trunc('month', now()) then 'arrived_for_pickup'
-    when created_at < date_trunc('month', now()) then 'created'
-  end as status_then, count(*) as orders
-from reporting.order_facts
+select status as status_then, count(*) as orders
+from reporting.order_timeline
 where source_id = 'live' and pickup_time >= date_trunc('month', now()) - interval '1 month'
   and pickup_time < date_trunc('month', now())
+  and entered_at < date_trunc('month', now()) and (left_at is null or left_at >= date_trunc('month', now()))
 group by 1
-order by 2 desc;
+order by 2 desc, 1;
 
 -- How reliable were the webhooks, by month?
-select date_trunc('month', day)::date as month,
-  sum(statuses_by_event + statuses_by_read) as statuses,
-  round(100.0 * sum(statuses_by_event) / nullif(sum(statuses_by_event + statuses_by_read), 0), 2) as by_event_percent
-from reporting.daily
-where source_id = 'live' and day >= current_date - 365
+select date_trunc('month', learned_at)::date as month, count(*) as changes,
+  round(100.0 * avg(learned_by_webhook::integer), 2) as by_webhook_percent
+from reporting.webhook_reliability
+where source_id = 'live' and learned_at >= now() - interval '1 year' and expected and status is distinct from previous_status
 group by 1
 order by 1;
 
@@ -139,7 +132,7 @@ order by 1 desc;
 -- Which open orders are late already?
 select reference, status, branch_name, fleet_name, delivery_time, round(extract(epoch from now() - delivery_time) / 60) as late_minutes
 from reporting.order_facts
-where source_id = 'live' and is_open and real_delivery_time is null and delivery_time >= now() - interval '2 days'
+where source_id = 'live' and is_open and delivery_time >= now() - interval '2 days'
   and delivery_time < now()
 order by delivery_time, reference;
 

@@ -409,6 +409,7 @@ create index orders_by_changed on mirror.orders (changed_at);
 -- For the read API, about 3 us each (measured with 1,000,000 orders): without them, a page of a rare status, of a
 -- small branch or fleet, or of new orders reads the whole table.
 create index orders_by_status     on mirror.orders (source_id, status, version);
+create index orders_open          on mirror.orders (source_id, version) where status not in ('cancelled', 'delivered') and real_delivery_time is null;
 create index orders_by_branch     on mirror.orders (source_id, branch_id, version);
 -- Only of a provider whose orders name their branch without an id.
 create index orders_by_branch_name on mirror.orders (source_id, branch_reference, version)

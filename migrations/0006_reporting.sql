@@ -22,15 +22,20 @@ from (
 comment on view   mirror.reader              is 'One row: what the current user may read in the schema reporting. Every view there is limited to it.';
 comment on column mirror.reader.every_source is 'True for a login that was admitted to every source, and for one that may read the tables themselves.';
 
+create function mirror.is_open(status text, real_delivery_time timestamptz) returns boolean
+language sql immutable parallel safe
+return status not in ('cancelled', 'delivered') and real_delivery_time is null;
+comment on function mirror.is_open is 'Whether something may still happen to an order: it is neither cancelled nor delivered. Every other status is open, also one that the provider does not document.';
+
 create view reporting.orders with (security_barrier) as
 select
   o.source_id, o.reference, o.external_order_id, o.status,
-  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
+  mirror.is_open(o.status, o.real_delivery_time) as is_open,
   o.livemode, o.fleet_name,
   o.branch_id, coalesce(b.reference, o.branch_reference) as branch_reference, b.name as branch_name,
   o.schedule_mode, o.resolved_pickup_time, o.resolved_delivery_time, o.resolved_basis,
   o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
-  o.updated_at, o.version, o.settled, mirror.instant_at(o.horizon) as verified_through, o.gone_at,
+  o.updated_at, o.version, o.settled, mirror.instant_at(o.horizon) as verified_through,
   o.revision, o.first_seen_via, o.first_seen_at, o.changed_at, encode(o.hash, 'hex') as content_hash
 from mirror.orders o
 left join mirror.branches b on b.source_id = o.source_id
@@ -38,13 +43,13 @@ left join mirror.branches b on b.source_id = o.source_id
     select n.branch_id from mirror.branches n
     where n.source_id = o.source_id and n.reference = o.branch_reference
     order by n.closed_at desc nulls first, n.branch_id limit 1))
-where ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.orders                        is 'One row per order: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
+where o.gone_at is null and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
+comment on view   reporting.orders                        is 'One row per order that the provider has: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
 comment on column reporting.orders.source_id              is 'Organization and mode that the order belongs to, as configured: "live" or "test" unless named otherwise.';
 comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
 comment on column reporting.orders.external_order_id      is 'The business''s own identifier (externalOrderId). Text: a spreadsheet must not read it as a number.';
 comment on column reporting.orders.status                 is 'Status as the provider says it; order_statuses explains the known ones.';
-comment on column reporting.orders.is_open                is 'True for the documented statuses that are not final; an index serves it together with source_id. False for undocumented statuses, because it is not known whether another status follows them.';
+comment on column reporting.orders.is_open                is 'True unless the order is cancelled or delivered, or has an actual delivery; so also for a status that the provider does not document. An index serves it together with source_id.';
 comment on column reporting.orders.livemode               is 'False for a test order.';
 comment on column reporting.orders.fleet_name             is 'Fleet that has the order.';
 comment on column reporting.orders.branch_id              is 'Branch that the order was made for; null when the provider does not say.';
@@ -62,12 +67,19 @@ comment on column reporting.orders.updated_at             is 'When the provider 
 comment on column reporting.orders.version                is 'updated_at exactly: nanoseconds since 1970.';
 comment on column reporting.orders.settled                is 'True once a read has confirmed this state at a time when no further change could have its updated_at.';
 comment on column reporting.orders.verified_through       is 'A read showed this state, which includes every change up to this instant. Null while only an event has shown it, or a read of a version beyond its own horizon.';
-comment on column reporting.orders.gone_at                is 'When a read found that the provider no longer has the order; null while it has. Leave gone orders out of counts: where gone_at is null.';
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
 comment on column reporting.orders.first_seen_via         is 'How the mirror first learned of the order: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.orders.first_seen_at          is 'When the mirror first learned of the order.';
-comment on column reporting.orders.content_hash           is 'SHA-256 of the order''s JSON in the form of RFC 8785, in hexadecimal.';
+comment on column reporting.orders.content_hash           is 'Equal for two states of an order with the same content: SHA-256, in hexadecimal, of its JSON without updatedAt, with sorted keys and times to the second.';
 comment on column reporting.orders.changed_at             is 'When the order last changed in the mirror; use it for incremental loads.';
+
+create view reporting.gone_orders with (security_barrier) as
+select o.source_id, o.reference, o.external_order_id, o.status, o.fleet_name, o.branch_id, o.pickup_time, o.delivery_time,
+  o.updated_at, o.first_seen_at, o.gone_at
+from mirror.orders o
+where o.gone_at is not null and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
+comment on view   reporting.gone_orders         is 'One row per order that the provider no longer has: its last known state. No other view counts it, except order_history and webhook_reliability.';
+comment on column reporting.gone_orders.gone_at is 'When reads found that the provider no longer has the order.';
 
 create view reporting.order_statuses as
 select * from (values
@@ -121,38 +133,62 @@ comment on column reporting.order_history.observed_version   is 'observed_at exa
 comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
 comment on column reporting.order_history.has_content        is 'True when the content of the observation is kept and the columns after this one are filled: for applied, corrected, stale and refuted observations.';
 
+-- The steps of each order: runs of one status, in the sequence of updatedAt. A pickup that no observation showed is known
+-- from the order's own realPickupTime, unless that contradicts the others. How long a step lasted is known if the next
+-- documented status is the same or the following one, or if none follows: otherwise one of them was not seen, and the time to
+-- the next step is too long.
+create view mirror.order_steps as
+select source_id, reference, step, status, version, next_version, via, seen_at,
+  case when documented_before[2] >= 4 or documented_after[2] <= documented_before[2] + 1
+    then (next_version - version) / 1e9::double precision end as seconds
+from (
+  select *, row_number() over life as step, lead(version) over life as next_version,
+    max(array[version, place]) filter (where place <> 5) over (life rows between unbounded preceding and current row)
+      as documented_before,
+    min(array[version, place]) filter (where place <> 5) over (life rows between 1 following and unbounded following)
+      as documented_after
+  from (
+    select *, lag(status) over (
+      partition by source_id, reference order by version, settled, observed_at, place, hash, history_id) as status_before
+    from (
+      select source_id, reference, status, version, settled, observed_at, rank::bigint as place, hash, history_id, via::text as via,
+        seen_at
+      from mirror.history where verdict in ('applied', 'corrected', 'stale') and not refuted
+      union all
+      select o.source_id, o.reference, 'picked_up', mirror.nanos_of(o.real_pickup_time), true, o.observed_at, 3, o.hash,
+        o.history_id, null, null
+      from mirror.orders o
+      where o.real_pickup_time is not null and not exists (
+        select from mirror.history h
+        where h.source_id = o.source_id and h.reference = o.reference and h.verdict in ('applied', 'corrected', 'stale')
+          and not h.refuted and (h.status = 'picked_up'
+            or h.rank <> 5 and (h.rank < 3) <> (h.version < mirror.nanos_of(o.real_pickup_time))))
+    ) known
+  ) entered
+  where status_before is distinct from status
+  window life as (partition by source_id, reference order by version, settled, observed_at, place, hash, history_id)
+) steps;
+comment on view mirror.order_steps is 'The statuses that each order was in, one after the other; reporting.order_timeline and reporting.order_facts show them.';
+
 create view reporting.order_timeline with (security_barrier) as
 select
-  o.source_id, o.reference, t.step, t.status, t.entered_at, t.left_at,
-  extract(epoch from t.left_at - t.entered_at)::double precision as duration_seconds,
-  t.left_at is null as is_current,
-  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
-  t.first_via, t.first_seen_at,
+  o.source_id, o.reference, t.step, t.status, mirror.instant_at(t.version) as entered_at,
+  mirror.instant_at(t.next_version) as left_at,
+  extract(epoch from mirror.instant_at(t.next_version) - mirror.instant_at(t.version))::double precision as duration_seconds, t.next_version is null as is_current,
+  mirror.is_open(o.status, o.real_delivery_time) as is_open, t.via as first_via, t.seen_at as first_seen_at,
   o.external_order_id, o.fleet_name, o.branch_id, o.pickup_time, o.updated_at as order_updated_at
 from mirror.orders o
 cross join lateral (
-  select
-    row_number() over life as step, s.status, mirror.instant_at(s.version) as entered_at,
-    mirror.instant_at(lead(s.version) over life) as left_at, s.via::text as first_via, s.seen_at as first_seen_at
-  from (
-    select h.status, h.version, h.settled, h.observed_at, h.rank, h.hash, h.via, h.seen_at, h.history_id,
-      lag(h.status) over (order by h.version, h.settled, h.observed_at, h.rank, h.hash, h.history_id) as status_before
-    from mirror.history h
-    where h.source_id = o.source_id and h.reference = o.reference
-      and h.verdict in ('applied', 'corrected', 'stale') and not h.refuted
-  ) s
-  where s.status_before is distinct from s.status
-  window life as (order by s.version, s.settled, s.observed_at, s.rank, s.hash, s.history_id)
-) t
-where ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
+  select * from mirror.order_steps s where s.source_id = o.source_id and s.reference = o.reference offset 0) t
+where o.gone_at is null and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_timeline                   is 'One row per status that an order was in: when it began and how long it lasted. Filter by source_id and reference, or by pickup_time or order_updated_at of the order; not by entered_at alone, which has no index.';
 comment on column reporting.order_timeline.step              is 'Number of the row within the order, from 1.';
-comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. If only polling saw the order, the status may have begun earlier.';
-comment on column reporting.order_timeline.left_at           is 'When the next status began; null for the current one.';
-comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status.';
+comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. If only polling saw the order, the status may have begun earlier. Of a pickup that was not seen: real_pickup_time.';
+comment on column reporting.order_timeline.left_at           is 'When the next known status began; null for the current one.';
+comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status. Too long where a status between the two was not seen: order_facts leaves such durations out.';
 comment on column reporting.order_timeline.is_current        is 'True for the status that the order is in.';
 comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for orders in progress.';
-comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write. Null for a pickup that only the order''s real_pickup_time shows.';
 comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
 comment on column reporting.order_timeline.order_updated_at  is 'When the provider last changed the order.';
 
@@ -188,7 +224,7 @@ select
     order by p.version desc, p.settled desc, p.observed_at desc, p.rank desc, p.hash desc limit 1) as previous_status,
   h.via::text as learned_via, h.via = 'webhook' or coalesce(e.received_at <= h.seen_at, false) as learned_by_webhook,
   h.seen_at as learned_at,
-  h.via not in ('backfill', 'write') and h.status <> 'created' and h.version > (
+  h.via not in ('backfill', 'write') and h.version > (
       select mirror.nanos_of(s.created_at) from mirror.sources s where s.source_id = h.source_id)
     and exists (
       select from mirror.history p
@@ -201,7 +237,8 @@ from mirror.history h
 left join lateral (
   select a.event_id, a.event_type, i.received_at
   from mirror.history a left join mirror.inbox i on i.seq = a.inbox_seq
-  where a.source_id = h.source_id and a.reference = h.reference and a.version = h.version and a.via = 'webhook'
+  where a.source_id = h.source_id and a.reference = h.reference and a.status is not distinct from h.status
+    and mirror.same_instant(a.version, h.version) and a.via = 'webhook'
   order by a.history_id limit 1
 ) e on true
 where h.verdict in ('applied', 'stale') and not h.refuted
@@ -300,7 +337,7 @@ as $$
     o.branch_reference, o.schedule_mode, o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
     o.updated_at, o.version
   from reporting.orders o
-  where o.updated_at <= instant and o.gone_at is null
+  where o.updated_at <= instant
   union all
   select
     o.source_id, o.reference, s.external_order_id, s.status, o.livemode, s.fleet_name, s.branch_id,
@@ -318,7 +355,7 @@ as $$
     order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
     limit 1
   ) s
-  where o.updated_at > instant and o.gone_at is null
+  where o.updated_at > instant
 $$;
 comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: for each order, the last state seen that is not younger than the instant. Orders whose first known state is younger, and orders that the provider no longer has, are left out. A state that was never observed cannot be shown. No instant (null) gives no rows. Filter by source_id and reference where possible.';
 
@@ -488,24 +525,12 @@ comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the l
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
 create view reporting.order_facts with (security_barrier) as
 select
-  o.source_id, o.reference, o.status,
-  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
+  o.source_id, o.reference, o.external_order_id, o.status, mirror.is_open(o.status, o.real_delivery_time) as is_open,
   coalesce(o.branch_id, b.branch_id) as branch_id, coalesce(b.reference, o.branch_reference) as branch_reference,
   b.name as branch_name, o.fleet_name,
   o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
-  t.created_at, t.arrived_for_pickup_at, t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at,
-  -- Null where the status that follows in the life of an order was not seen: the time to a later one would be too long.
-  case when t.arrived_for_pickup_at is not null then date_part('epoch', least(
-    t.arrived_for_pickup_at, t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
-    - t.created_at) end as created_seconds,
-  case when t.picked_up_at is not null then date_part('epoch', least(
-    t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
-    - t.arrived_for_pickup_at) end as arrived_for_pickup_seconds,
-  case when t.arrived_for_delivery_at is not null then date_part('epoch', least(
-    t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
-    - t.picked_up_at) end as picked_up_seconds,
-  case when t.other_status_at is not null then date_part('epoch', least(t.other_status_at, t.cancelled_at)
-    - t.arrived_for_delivery_at) end as arrived_for_delivery_seconds,
+  t.created_at, t.arrived_for_pickup_at, coalesce(t.picked_up_at, o.real_pickup_time) as picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at,
+  t.created_seconds, t.arrived_for_pickup_seconds, t.picked_up_seconds, t.arrived_for_delivery_seconds,
   date_part('epoch', o.real_pickup_time - t.created_at) as created_to_pickup_seconds,
   date_part('epoch', o.real_delivery_time - t.created_at) as created_to_delivery_seconds,
   date_part('epoch', o.real_delivery_time - o.real_pickup_time) as transit_seconds,
@@ -513,27 +538,26 @@ select
   date_part('epoch', o.real_delivery_time - o.delivery_time) as delivery_delay_seconds,
   o.real_delivery_time > o.delivery_time as is_late,
   o.first_seen_via::text as first_seen_via, o.first_seen_at, o.first_seen_via = 'webhook' as first_seen_by_event,
-  t.statuses_by_event, t.statuses_by_read, t.corrections, o.updated_at
+  (
+    select count(*)::integer from mirror.history h
+    where h.source_id = o.source_id and h.reference = o.reference and h.verdict = 'corrected') as corrections,
+  o.updated_at
 from mirror.orders o
 cross join lateral (
   select
-    min(entered_at) filter (where holds and status = 'created') as created_at,
-    min(entered_at) filter (where holds and status = 'arrived_for_pickup') as arrived_for_pickup_at,
-    min(entered_at) filter (where holds and status = 'picked_up') as picked_up_at,
-    min(entered_at) filter (where holds and status = 'arrived_for_delivery') as arrived_for_delivery_at,
-    min(entered_at) filter (where holds and status not in (
-      'created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery', 'cancelled')) as other_status_at,
-    min(entered_at) filter (where holds and status = 'cancelled') as cancelled_at,
-    (count(*) filter (where holds and status <> 'created' and via = 'webhook'))::integer as statuses_by_event,
-    (count(*) filter (where holds and status <> 'created' and via <> 'webhook'))::integer as statuses_by_read,
-    coalesce(sum(corrected), 0)::integer as corrections
-  from (
-    select h.status, h.verdict <> 'gone' and not h.refuted as holds, mirror.instant_at(min(h.version)) as entered_at,
-      (array_agg(h.via order by h.history_id))[1] as via, count(*) filter (where h.verdict = 'corrected') as corrected
-    from mirror.history h
-    where h.source_id = o.source_id and h.reference = o.reference
-      and h.verdict in ('applied', 'corrected', 'stale', 'gone')
-    group by 1, 2) s
+    mirror.instant_at(min(version) filter (where status = 'created')) as created_at,
+    mirror.instant_at(min(version) filter (where status = 'arrived_for_pickup')) as arrived_for_pickup_at,
+    mirror.instant_at(min(version) filter (where status = 'picked_up')) as picked_up_at,
+    mirror.instant_at(min(version) filter (where status = 'arrived_for_delivery')) as arrived_for_delivery_at,
+    mirror.instant_at(min(version) filter (where status not in (
+      'created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery', 'cancelled'))) as other_status_at,
+    mirror.instant_at(min(version) filter (where status = 'cancelled')) as cancelled_at,
+    -- Of the first time in a status.
+    (array_agg(seconds order by step) filter (where status = 'created'))[1] as created_seconds,
+    (array_agg(seconds order by step) filter (where status = 'arrived_for_pickup'))[1] as arrived_for_pickup_seconds,
+    (array_agg(seconds order by step) filter (where status = 'picked_up'))[1] as picked_up_seconds,
+    (array_agg(seconds order by step) filter (where status = 'arrived_for_delivery'))[1] as arrived_for_delivery_seconds
+  from mirror.order_steps s where s.source_id = o.source_id and s.reference = o.reference
 ) t
 left join lateral (
   select b.branch_id, b.reference, b.name from mirror.branches b
@@ -543,14 +567,14 @@ where o.gone_at is null and ((select every_source from mirror.reader) or o.sourc
 comment on view   reporting.order_facts                              is 'One narrow row per order: times and durations of its statuses, planned and actual times, and how the mirror learned of it. Computed from the history: a status of which retention has removed all observations has no time. Orders that the provider no longer has are left out. Filter by source_id and pickup_time or delivery_time.';
 comment on column reporting.order_facts.created_at                   is 'When the order was first known to be in the status created, by updatedAt; null if no such state was seen.';
 comment on column reporting.order_facts.arrived_for_pickup_at        is 'The same for arrived_for_pickup. If only polling saw the order, the status may have begun earlier, or may never have been seen.';
-comment on column reporting.order_facts.picked_up_at                 is 'The same for picked_up.';
+comment on column reporting.order_facts.picked_up_at                 is 'The same for picked_up; real_pickup_time where no such state was seen.';
 comment on column reporting.order_facts.arrived_for_delivery_at      is 'The same for arrived_for_delivery.';
-comment on column reporting.order_facts.other_status_at              is 'The same for any status that the provider does not document, such as the one after a delivery.';
+comment on column reporting.order_facts.other_status_at              is 'The same for the first status that the provider does not document, such as the one after a delivery.';
 comment on column reporting.order_facts.cancelled_at                 is 'The same for cancelled.';
-comment on column reporting.order_facts.created_seconds              is 'Seconds from created_at to the next status; null unless arrived_for_pickup was seen, so also for an order that was cancelled before.';
-comment on column reporting.order_facts.arrived_for_pickup_seconds   is 'Seconds from arrived_for_pickup_at to the next status: how long the courier waited; null unless picked_up was seen.';
-comment on column reporting.order_facts.picked_up_seconds            is 'Seconds from picked_up_at to the next status; null unless arrived_for_delivery was seen.';
-comment on column reporting.order_facts.arrived_for_delivery_seconds is 'Seconds from arrived_for_delivery_at to the next status; null unless one of those that the provider does not document was seen.';
+comment on column reporting.order_facts.created_seconds              is 'Seconds from created_at to the next status, whichever it is; null where the next documented status that was seen is neither created again nor arrived_for_pickup, so also for an order that was cancelled before: one between them may not have been seen.';
+comment on column reporting.order_facts.arrived_for_pickup_seconds   is 'Seconds from arrived_for_pickup_at to the next status: how long the courier waited, unless a status that the provider does not document came before the pickup. Null where the next documented status that was seen comes after picked_up.';
+comment on column reporting.order_facts.picked_up_seconds            is 'Seconds from picked_up_at to the next status; null where the next documented status that was seen comes after arrived_for_delivery.';
+comment on column reporting.order_facts.arrived_for_delivery_seconds is 'Seconds from arrived_for_delivery_at to the next status.';
 comment on column reporting.order_facts.created_to_pickup_seconds    is 'Seconds from created_at to the actual pickup.';
 comment on column reporting.order_facts.created_to_delivery_seconds  is 'Seconds from created_at to the actual delivery.';
 comment on column reporting.order_facts.transit_seconds              is 'Seconds from the actual pickup to the actual delivery.';
@@ -558,8 +582,6 @@ comment on column reporting.order_facts.pickup_delay_seconds         is 'Seconds
 comment on column reporting.order_facts.delivery_delay_seconds       is 'Seconds that the delivery was late; negative when early.';
 comment on column reporting.order_facts.is_late                      is 'True when it was delivered after the planned time; null until it is delivered.';
 comment on column reporting.order_facts.first_seen_by_event          is 'True when an event brought the order first, false when a read or a write did.';
-comment on column reporting.order_facts.statuses_by_event            is 'How many of its statuses, except created, an event brought first.';
-comment on column reporting.order_facts.statuses_by_read             is 'How many of its statuses, except created, a read brought first.';
 comment on column reporting.order_facts.corrections                  is 'How often a read corrected what the mirror had.';
 
 create view reporting.daily with (security_barrier) as
@@ -577,7 +599,7 @@ from (
     coalesce(sum(delivery_delay_seconds) filter (where is_late), 0) as late_seconds,
     count(created_to_delivery_seconds) as timed_deliveries,
     coalesce(sum(created_to_delivery_seconds), 0) as delivery_seconds,
-    sum(statuses_by_event) as statuses_by_event, sum(statuses_by_read) as statuses_by_read, sum(corrections) as corrections
+    sum(corrections) as corrections
   from reporting.order_facts
   where pickup_time is not null
   group by 1, 2, 3, 4, 5, 6

@@ -3,7 +3,6 @@ import type { Writable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import type { Pool } from "../database/database.ts";
 import { readInBatches } from "../database/transaction.ts";
-import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import { writeOrderFilter, type OrderFilter } from "./orderFilter.sql.ts";
 
 export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
@@ -12,21 +11,35 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 /** `bigint`: an integer of 64 bits. */
 export type CellType = "text" | "boolean" | "time" | "number" | "bigint";
 
-/** The exported columns of reporting.orders, with their types. @internal */
+/** The columns of reporting.orders in their sequence, with their types. @internal */
 export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   source_id: "text",
   reference: "text",
-  ...Object.fromEntries(
-    ORDER_COLUMN_LIST.map(({ column, type }) => [column, type === "timestamptz" ? "time" : type]),
-  ),
+  external_order_id: "text",
+  status: "text",
+  is_open: "boolean",
+  livemode: "boolean",
+  fleet_name: "text",
+  branch_id: "text",
+  branch_reference: "text",
   branch_name: "text",
+  schedule_mode: "text",
+  resolved_pickup_time: "time",
+  resolved_delivery_time: "time",
+  resolved_basis: "text",
+  pickup_time: "time",
+  delivery_time: "time",
+  real_pickup_time: "time",
+  real_delivery_time: "time",
   updated_at: "time",
   version: "bigint",
-  content_hash: "text",
+  settled: "boolean",
+  verified_through: "time",
   revision: "number",
   first_seen_via: "text",
   first_seen_at: "time",
   changed_at: "time",
+  content_hash: "text",
 };
 
 /** A value as Postgres returns it: times in UTC and integers of 64 bits are text. */
@@ -50,7 +63,7 @@ const FORMATS: Readonly<Record<ExportFormat, Format>> = {
     write: writeCsvRows,
   },
   ndjson: {
-    table: "mirror.orders",
+    table: "(select * from mirror.orders where gone_at is null) present",
     columns: "raw::text",
     head: "",
     // A line break in JSON text is white space: inside a string it is written \n.

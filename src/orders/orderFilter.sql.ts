@@ -24,13 +24,12 @@ const NANOS_PER_MICRO = 1_000n;
 export type Bind = (value: unknown) => string;
 
 /**
- * The conditions of a filter, for mirror.orders and reporting.orders.
+ * Writes the conditions of a filter, for mirror.orders without those that are gone, and for reporting.orders.
  *
  * updatedAt is compared to the nanosecond; other times are stored, and therefore compared, to the microsecond.
  */
 export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
-  // An order that the provider no longer has is kept but not served.
-  return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...writeFieldFilter(filter, bind)];
+  return [`source_id = ${bind(filter.sourceId)}`, ...writeFieldFilter(filter, bind)];
 }
 
 /** Writes the conditions of a filter without the source, for statements that read several sources. */

@@ -1,6 +1,5 @@
 import { queryInstants, type Queryable } from "../database/database.ts";
 import { type Instant } from "../domain/order/instant.ts";
-import { FINAL_STATUSES } from "../domain/order/order.ts";
 import { EXPORT_COLUMNS, type ExportCell } from "./exportOrders.sql.ts";
 import { toTimestamp, writeFieldFilter, type Bind, type OrderFilter } from "./orderFilter.sql.ts";
 
@@ -11,12 +10,12 @@ export const LATE_SECONDS = 300;
 const READ_UP_TO =
   "(select mirror.instant_at(p.polled_through) from mirror.poll_state p where p.source_id = s.source_id)";
 
-const isOpen = (bind: Bind) => `real_delivery_time is null and status <> all(${bind(FINAL_STATUSES)})`;
+const IS_OPEN = "mirror.is_open(status, real_delivery_time)";
 
 /** The states that people look for, each as a condition on mirror.orders. */
 const MARKS = {
-  late: (bind: Bind) => `${isOpen(bind)} and delivery_time <= ${READ_UP_TO} - interval '${LATE_SECONDS} s'`,
-  open: isOpen,
+  late: () => `${IS_OPEN} and delivery_time <= ${READ_UP_TO} - interval '${LATE_SECONDS} s'`,
+  open: () => IS_OPEN,
   unverified: () => "not settled",
   corrected: () => `exists (select from mirror.history h where h.source_id = orders.source_id
     and h.reference = orders.reference and h.verdict = 'corrected')`,
@@ -222,7 +221,7 @@ function writeConditions({ fields, mark, text }: ListedOrdersQuery, bind: Bind):
     "source_id = s.source_id",
     "gone_at is null",
     ...writeFieldFilter(fields, bind),
-    ...(mark === null ? [] : [MARKS[mark](bind)]),
+    ...(mark === null ? [] : [MARKS[mark]()]),
   ];
   if (text !== null) {
     // With this prefix the pattern has no special characters; the operator ignores case, and is faster than ilike.

@@ -69,7 +69,8 @@ export interface OrderPage {
 export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<OrderPage> {
   const values: unknown[] = [query.sourceId];
   const bind: Bind = (value) => `$${values.push(value)}`;
-  const filters = writeOrderFilter(query, bind);
+  // An order that the provider no longer has is kept but not served.
+  const filters = ["gone_at is null", ...writeOrderFilter(query, bind)];
   const sequence = `order by ${SORT_COLUMNS[query.sort]}`;
   const paging = `${sequence} limit ${bind(query.limit)}`;
   const offset = bind(query.offset);

@@ -18,7 +18,7 @@ export function lifeCycleRank(status: string): number {
   return RANKS.get(status) ?? UNKNOWN_STATUS_RANK;
 }
 
-/** Statuses of the spec that are not final ("States and transitions", rule 3); for others that is unknown. */
+/** The statuses of a delivery in sequence, as far as the spec lists them. */
 export const OPEN_STATUSES: readonly string[] = [...RANKS.keys()].filter((status) => status !== "cancelled");
 
 /** Nothing follows them; every other status is open, also one that the spec does not list. */

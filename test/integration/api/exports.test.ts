@@ -74,6 +74,11 @@ describe("GET /v1/orders.csv", () => {
     );
     const [header, order] = (await response.text()).split("\r\n");
     expect(header).toBe(NAMES.join(","));
+    const columns = await pool.query<{ name: string }>(
+      `select attname as name from pg_attribute
+       where attrelid = 'reporting.orders'::regclass and attnum > 0 order by attnum`,
+    );
+    expect(NAMES.toSorted()).toEqual(columns.rows.map(({ name }) => name).toSorted());
     const cells = Object.fromEntries(order!.split(",").map((text, index) => [NAMES[index], text]));
     expect(cells).toMatchObject({
       source_id: "live",

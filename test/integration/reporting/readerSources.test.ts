@@ -15,6 +15,9 @@ async function fill(): Promise<void> {
        pickup_time, real_pickup_time, updated_at, raw, history_id, first_seen_via)
      select source_id, 'of ' || source_id, mirror.nanos_of('${at(0)}'), true, 0, 1, '', 'created', 'b', '${at(0)}', '${at(0)}',
        '${at(0)}', '{}', 1, 'poll' from mirror.sources;
+     insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id,
+       first_seen_via, gone_at)
+     select source_id, source_id, 1, true, 0, 1, '', 'created', '${at(0)}', '{}', 1, 'poll', now() from mirror.sources;
      insert into mirror.history (source_id, reference, via, verdict, version, settled, observed_at, rank, hash, status, raw)
      select source_id, reference, 'poll', 'applied', version, true, 0, 1, '', status, '{}' from mirror.orders;
      insert into mirror.poll_state (source_id, history_since, safe_through) select source_id, 0, 1000 from mirror.sources;

@@ -51,6 +51,7 @@ const TYPICAL = [
   `select status, count(*) from reporting.orders where ${LIVE} and is_open group by 1`,
   `select status, count(*) from reporting.orders where updated_at ${DAY} group by 1`,
   `select status, count(*) from reporting.orders where changed_at ${DAY} group by 1`,
+  `select * from reporting.gone_orders where ${LIVE} and updated_at >= '2026-12-26'`,
   `select s.place, count(o.reference) from reporting.order_statuses s
    left join reporting.orders o on o.${LIVE} and o.status = s.status and o.pickup_time ${DAY} group by 1`,
   `select b.name, count(o.reference) from reporting.branches b join reporting.orders o using (source_id, branch_id)
