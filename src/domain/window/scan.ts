@@ -80,7 +80,7 @@ export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): Sca
 }
 
 /** The direction of the list, if known; undefined while all rows share one timestamp. */
-function readDirection(
+export function readDirection(
   rows: readonly WalkRow[],
   known: Direction | undefined,
 ): Direction | "unsorted" | undefined {

@@ -1,8 +1,8 @@
 import { floorTo, type Instant } from "../order/instant.ts";
-import { FIRST_SCAN, receiveScan, type Scan, type WalkRow } from "./scan.ts";
+import { FIRST_SCAN, readDirection, receiveScan, type Scan, type WalkRow } from "./scan.ts";
 import { addSeen, NOTHING_SEEN, type SeenKeys } from "./seenKeys.ts";
 import { receiveTies, startTies, type TieReading } from "./ties.ts";
-import { BOUND_GRANULE, halve, widen, type Window } from "./window.ts";
+import { BOUND_GRANULE, cutAt, halve, widen, type Window } from "./window.ts";
 
 /**
  * Reads all orders of a window page by page (spec, "GET /v1/orders"), as data: call `nextRequest`, pass the answer to
@@ -12,13 +12,14 @@ import { BOUND_GRANULE, halve, widen, type Window } from "./window.ts";
  * the orders behind it one place, past the seam between two pages. Plain offsets would lose orders, so:
  * - a page that is not full shows the whole window at one instant: done;
  * - full pages sorted by `updatedAt`, in either direction: domain/window/scan.ts;
- * - if pages are not sorted or do not overlap: cut the window in two until pages are not full;
+ * - if pages are not sorted or do not overlap: cut the window into ranges that fit on a page, the oldest first;
  * - a full page within one timestamp, or within two seconds: domain/window/ties.ts. Bounds are always whole seconds,
  *   because providers may truncate finer ones.
  *
  * Orders that enter the window while it is being read may be missed: later windows overlap it to find them. Only an
  * `open` window, which reaches beyond the provider's present, shows every order that was in it when its walk began: an
- * order that changes meanwhile moves on to its end, and is read there.
+ * order that changes meanwhile moves on to its end, and is read there. So a list sorted newest first is cut as well: down
+ * to the oldest page, and up again.
  */
 export interface Walk {
   readonly window: Window;
@@ -29,6 +30,10 @@ export interface Walk {
   /** Remaining tasks, the next one last. */
   readonly tasks: readonly Task[];
   readonly seen: SeenKeys;
+  /** Of an unsorted list: how long a range has nearly a page of orders, by the last one that was read. */
+  readonly pageNanos: bigint | undefined;
+  /** The greatest timestamp seen. */
+  readonly newest: Instant;
   /** Indexes of the rows of the last page that are new in this walk. */
   readonly fresh: readonly number[];
   readonly pages: number;
@@ -85,6 +90,8 @@ export function startWalk(options: {
     ...options,
     tasks: [scanTask(widen(options.window, BOUND_GRANULE))],
     seen: NOTHING_SEEN,
+    pageNanos: undefined,
+    newest: options.window.since,
     fresh: [],
     pages: 0,
     emptyPages: 0,
@@ -103,13 +110,22 @@ export function nextRequest(walk: Walk): WalkRequest | undefined {
   return { ...task.range, offset: task.scan.offset, limit };
 }
 
+/** The walk with at most `limit` orders on its next pages; offsets stay what they are. */
+export function limitTo(walk: Walk, limit: number): Walk {
+  return walk.limit <= limit ? walk : { ...walk, limit };
+}
+
 /** The walk after the page that answered `nextRequest(walk)`; `fresh` then lists its new rows. */
 export function receivePage(walk: Walk, page: WalkPage): Walk {
   const task = walk.tasks.at(-1);
   if (task === undefined) throw new TypeError("the walk is over: it requested no page");
   const keys = page.rows.map((row) => row.key);
   const { seen, fresh } = addSeen(walk.seen, keys);
-  const next = advance({ ...walk, seen, fresh, pages: walk.pages + 1 }, task, page);
+  const newest = page.rows.reduce(
+    (most, { version = most }) => (version > most ? version : most),
+    walk.newest,
+  );
+  const next = advance({ ...walk, seen, fresh, newest, pages: walk.pages + 1 }, task, page);
   const outcome = next.outcome ?? concludeWalk(next);
   return outcome === undefined ? next : { ...next, tasks: [], outcome };
 }
@@ -133,7 +149,7 @@ function advance(walk: Walk, task: Task, page: WalkPage): Walk {
     case "scan":
       return advanceScan(patient, task, { rows: page.rows, full });
     case "range":
-      return full ? cut(patient, task.range) : replaceTask(patient);
+      return full ? cut(patient, task.range, page.rows) : fitNext(patient, task.range, page.rows.length);
     case "ties":
       return advanceTies(patient, task.reading, { rows: page.rows, full });
     default: {
@@ -153,12 +169,12 @@ function advanceScan(walk: Walk, { range, scan }: ScanTask, { rows, full }: Rece
   const progress = receiveScan(scan, { rows, full, seenRows: countSeen(walk) });
   switch (progress.kind) {
     case "more":
-      if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range);
+      if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range, rows);
       return replaceTask(walk, { kind: "scan", range, scan: progress.scan });
     case "read":
       return replaceTask(walk);
     case "lost":
-      return cut(walk, range);
+      return cut(walk, range, rows);
     case "tied":
       return readAround(walk, range, progress.at);
     case "stalled":
@@ -199,7 +215,7 @@ function advanceTies(walk: Walk, reading: TieReading, { rows, full }: Received):
 function readAround(walk: Walk, range: Window, at: Instant): Walk {
   const second = floorTo(at, BOUND_GRANULE);
   // Shown because of an inclusive bound: a range that ends there would show it again.
-  if (second < range.since || second >= range.until) return cut(walk, range);
+  if (second < range.since || second >= range.until) return cut(walk, range, []);
   const ties = clip(widen({ since: second, until: second + BOUND_GRANULE }, BOUND_GRANULE), range);
   const before = { since: range.since, until: second };
   const after = { since: second + BOUND_GRANULE, until: range.until };
@@ -207,13 +223,54 @@ function readAround(walk: Walk, range: Window, at: Instant): Walk {
   return replaceTask(walk, ...around, { kind: "ties", reading: startTies(ties) });
 }
 
-/** Replaces a range that does not fit on a page by its halves, or by its ties if it is too short to cut. */
-function cut(walk: Walk, range: Window): Walk {
-  const halves = halve(range, BOUND_GRANULE);
-  if (halves === undefined) return replaceTask(walk, { kind: "ties", reading: startTies(range) });
-  const [first, second] = halves;
-  return replaceTask(walk, { kind: "range", range: second }, { kind: "range", range: first });
+/** Where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four requests. */
+const CUT_SHARE = 0.45;
+/** How full the page of a range is meant to be. */
+const PAGE_SHARE = 0.9;
+
+/** Replaces a range that does not fit on a page by two, the older one first, or by its ties if it is too short to cut. */
+function cut(walk: Walk, range: Window, rows: readonly WalkRow[]): Walk {
+  const versions = rows
+    .flatMap(({ version }) => version ?? [])
+    .toSorted((one, other) => (one < other ? -1 : 1));
+  if (readDirection(rows, undefined) === "descending") {
+    // The newest orders: all but those of the oldest second fit on a page, and what is older was not seen yet.
+    const [older, newer] = cutAt(range, (versions[0] ?? 0n) + 2n * BOUND_GRANULE, BOUND_GRANULE) ?? [];
+    if (older && newer) return replaceTask(walk, rangeTask(newer), rangeTask(older));
+  }
+  const sampled = versions[Math.floor(versions.length * CUT_SHARE)] ?? range.since;
+  const parts = cutAt(range, sampled, BOUND_GRANULE) ?? halve(range, BOUND_GRANULE);
+  if (parts === undefined) return replaceTask(walk, { kind: "ties", reading: startTies(range) });
+  return cutNext(walk, parts);
 }
+
+/** Reads the first part next; the second one takes in the ranges behind it. */
+function cutNext(walk: Walk, [first, second]: readonly [Window, Window]): Walk {
+  const behind = walk.tasks.slice(0, -1);
+  const last = behind.findLastIndex(({ kind }) => kind !== "range") + 1;
+  const ranges = behind.slice(last).flatMap((task) => (task.kind === "range" ? [task.range.until] : []));
+  const until = ranges.reduce((most, one) => (one > most ? one : most), second.until);
+  const tasks = [...behind.slice(0, last), rangeTask({ ...second, until }), rangeTask(first)];
+  return { ...walk, tasks, pageNanos: first.until - first.since };
+}
+
+/** Ends a range that fitted on a page, and cuts the next one to what will fit. */
+function fitNext(walk: Walk, { since, until }: Window, rows: number): Walk {
+  const ended = replaceTask(walk);
+  const next = ended.tasks.at(-1);
+  if (walk.pageNanos === undefined || next?.kind !== "range") return ended;
+  const read = earlier(until, walk.newest) - since;
+  const wanted = BigInt(Math.floor(walk.limit * PAGE_SHARE));
+  const pageNanos = read > 0n ? (read * wanted) / BigInt(Math.max(1, rows)) : walk.pageNanos;
+  const { range } = next;
+  const isShort = earlier(range.until, walk.newest) - range.since <= pageNanos;
+  const parts = isShort ? undefined : cutAt(range, range.since + pageNanos, BOUND_GRANULE);
+  return parts === undefined ? { ...ended, pageNanos } : { ...cutNext(ended, parts), pageNanos };
+}
+
+const earlier = (one: Instant, other: Instant) => (one < other ? one : other);
+
+const rangeTask = (range: Window): Task => ({ kind: "range", range });
 
 function countSeen({ seen }: Walk): number | undefined {
   return seen.complete ? seen.count : undefined;

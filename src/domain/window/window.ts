@@ -25,14 +25,22 @@ export function widen(window: Window, granule: bigint): Window {
   return { since: window.since - granule, until: window.until + granule };
 }
 
+/** Two windows that together cover `window`, cut in the middle; see cutAt. */
+export function halve(window: Window, granule: bigint): readonly [Window, Window] | undefined {
+  return cutAt(window, window.since + (window.until - window.since + granule) / 2n, granule);
+}
+
 /**
- * Two windows that together cover `window`, cut at a multiple of `granule`; undefined if it is too short to cut.
+ * Two windows that together cover `window`, cut at a multiple of `granule`; undefined if the cut is too near to a bound.
  *
  * The right one starts a granule before the cut: if `since` were exclusive, the orders at the cut would be in neither.
  */
-export function halve(window: Window, granule: bigint): readonly [Window, Window] | undefined {
-  const { since, until } = window;
-  const cut = floorTo(since + (until - since + granule) / 2n, granule);
+export function cutAt(
+  { since, until }: Window,
+  instant: Instant,
+  granule: bigint,
+): readonly [Window, Window] | undefined {
+  const cut = floorTo(instant, granule);
   if (cut - granule <= since || cut >= until) return undefined;
   return [
     { since, until: cut },

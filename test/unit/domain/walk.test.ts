@@ -74,11 +74,11 @@ describe("a full page sorted by updatedAt", () => {
     expect([second.fresh, second.outcome]).toEqual([[2], READ]);
   });
   it.each([
-    ["is sorted otherwise", ["e 09:50:00", "d 09:40:00.25"]],
-    ["is not sorted", ["c 09:30:00.5", "d 09:40:00.25", "z 09:05:00"]],
-  ])("cuts the window in two when a later page %s", (_, rows) => {
+    ["is sorted otherwise", ["e 09:50:00", "d 09:40:00.25"], "09:40:02"],
+    ["is not sorted", ["c 09:30:00.5", "d 09:40:00.25", "z 09:05:00"], "09:30:00"],
+  ])("cuts the window in two when a later page %s", (_, rows, until) => {
     const walk = receivePage(receivePage(start(), page(ascending)), page(rows));
-    expect([walk.outcome, asked(walk)]).toEqual([undefined, "08:59:59/09:30:00+0"]);
+    expect([walk.outcome, asked(walk)]).toEqual([undefined, `08:59:59/${until}+0`]);
   });
   it("does not accept two known rows as proof where it should know many", () => {
     const limit = 40;
@@ -101,11 +101,13 @@ describe("a full page that is not sorted", () => {
   const unsorted = ["a 09:40:00", "b 09:10:00", "c 09:50:00", "d 09:05:00"];
   it("cuts the window in two that overlap by a granule, and ends when neither page is full", () => {
     const first = receivePage(start(), page(unsorted));
-    expect(asked(first)).toBe("08:59:59/09:30:00+0");
-    const second = receivePage(first, page(["b 09:10:00", "d 09:05:00"]));
-    expect(asked(second)).toBe("09:29:59/10:00:01+0");
-    const third = receivePage(second, page(["a 09:40:00", "c 09:50:00", "e 09:45:00"]));
-    expect([third.outcome, third.fresh]).toEqual([READ, [2]]);
+    expect(asked(first)).toBe("08:59:59/09:10:00+0");
+    const second = receivePage(first, page(["d 09:05:00"]));
+    expect(asked(second)).toBe("09:09:59/09:40:00+0");
+    const third = receivePage(second, page(["b 09:10:00", "e 09:25:00"]));
+    expect(asked(third)).toBe("09:39:59/10:00:01+0");
+    const last = receivePage(third, page(["a 09:40:00", "c 09:50:00"]));
+    expect([last.outcome, third.fresh]).toEqual([READ, [1]]);
   });
 });
 
