@@ -321,6 +321,10 @@ create table mirror.poll_state (
   trouble               text,
   margin_seconds        double precision,
   interval_seconds      double precision,
+  unserved_since        bigint,
+  unserved_until        bigint,
+  unserved_at           timestamptz,
+  unserved_error        text,
   list_doubted_at       timestamptz,
   list_omitted          jsonb not null default '{}'
 );
@@ -335,6 +339,7 @@ comment on column mirror.poll_state.trouble               is 'Kind of last_error
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
 comment on column mirror.poll_state.interval_seconds is 'From the start of a poll to the start of the next: POLL_INTERVAL_SECONDS at the last cycle.';
+comment on column mirror.poll_state.unserved_since  is 'Start of the last window that the provider''s list could not serve, nanoseconds since 1970: reading went on behind it. unserved_until is its end; unserved_error says what the provider answered, unserved_at since when.';
 comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
 comment on column mirror.poll_state.list_omitted    is 'Orders that the mirror has and the provider''s list omits, by reference: since when, by the database''s clock. One that was read singly and is omitted a margin later holds up no proof.';
 
@@ -396,10 +401,12 @@ create table mirror.leases (
   name       text primary key,
   holder     text not null,
   fence      bigint not null,
-  expires_at timestamptz not null
+  expires_at timestamptz not null,
+  server     text not null
 );
 comment on table  mirror.leases            is 'Which process leads what. Rows instead of advisory locks, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
+comment on column mirror.leases.server     is 'The server on which it was taken (mirror.server_identity): a database that was restored meanwhile may have lost what was written under it.';
 
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers almost nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);

@@ -11,7 +11,7 @@ import {
 import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, SourceEvent, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
-import { applySubjects, type Alongside, type ApplyDeps, type Decision } from "./applySubjects.ts";
+import { applySubjects, type ApplyDeps, type Decision } from "./applySubjects.ts";
 import type { EventOrigin, Subject } from "./subject.ts";
 
 /** The content of one answer of the provider. */
@@ -27,11 +27,8 @@ export interface Reads {
 export interface Apply {
   /** Decides on the events at these inbox positions; skips decided ones. */
   readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
-  /**
-   * Decides on what reads of ours showed; known content is a `duplicate` and writes nothing. With `alongside`, its
-   * writes and all decisions are committed together or not at all.
-   */
-  readonly applyReads: (reads: Reads | readonly Reads[], alongside?: Alongside) => Promise<Decision[]>;
+  /** Decides on what a read of ours showed; known content is a `duplicate` and writes nothing. */
+  readonly applyReads: (reads: Reads) => Promise<Decision[]>;
 }
 
 /**
@@ -63,12 +60,7 @@ export function makeApply(
         known.map((event) => interpretEvent(event, { mode: modeOf(event.sourceId), readEvent })),
       );
     },
-    applyReads: (reads, alongside) =>
-      applySubjects(
-        deps,
-        [reads].flat().flatMap((each) => toSubjects(each, modeOf(each.sourceId))),
-        alongside,
-      ),
+    applyReads: (reads) => applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId))),
   };
 }
 

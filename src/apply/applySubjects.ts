@@ -2,7 +2,7 @@ import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import { toBatchRows, type BatchDecision, type BatchRow, type Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { atBeginning, atSavepoint, inTransaction, onConnection } from "../database/transaction.ts";
+import { onConnection } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState, unlessAway } from "../database/databaseErrors.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import type { Subject } from "./subject.ts";
@@ -37,14 +37,6 @@ export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
   return verdict === "applied" || verdict === "corrected";
 }
 
-/** True if a read showed an order in an older state than the mirror has, but was too early to refute that one. */
-export function leavesClaim(
-  decision: Pick<Decision, "verdict" | "version" | "storedVersion">,
-): decision is Decision & { storedVersion: bigint } {
-  const { verdict, version, storedVersion } = decision;
-  return verdict === "stale" && version !== null && storedVersion !== null && version < storedVersion;
-}
-
 export interface ApplyDeps {
   readonly pool: Pool;
   readonly logger: Logger;
@@ -53,65 +45,31 @@ export interface ApplyDeps {
 }
 
 /**
- * Work that belongs to a batch of decisions: runs on `client`, in their transaction, before the commit. Without decisions
- * there is no transaction, so it is then one statement at most.
- */
-export type Alongside = (client: Queryable, decisions: readonly Decision[]) => Promise<void>;
-
-/**
- * The one place where the mirror changes. Decides on subjects in batches, each in one transaction; or all in one
- * transaction, together with `alongside`.
+ * The one place where the mirror changes. Decides on subjects in batches, each in one statement that is a transaction: no
+ * batch holds a lock while another one waits for it.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
- * Rejects with UnavailableError if the database is unavailable or busy, also for `alongside`: earlier batches stay
- * applied; in one transaction nothing is, unless only the answer to its commit was lost. All subjects may be passed
- * again, because applying is idempotent.
+ * Rejects with UnavailableError if the database is unavailable or busy: earlier batches stay applied. All subjects may be
+ * passed again, because applying is idempotent.
  */
-export async function applySubjects(
-  deps: ApplyDeps,
-  subjects: readonly Subject[],
-  alongside?: Alongside,
-): Promise<Decision[]> {
+export async function applySubjects(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
   const { pool, logger, onDecisions } = deps;
   const decisions: Decision[] = [];
-  const report = () => void (decisions.length > 0 && onDecisions?.(decisions));
+  if (subjects.length === 0) return decisions;
   try {
-    if (subjects.length === 0) {
-      await alongside?.(pool, []);
-    } else if (alongside === undefined) {
-      // After an error, too: the earlier batches are committed.
-      await onConnection(pool, (client) =>
-        applyAll({ logger, decisions, runBatch: (rows) => applyBatch(client, rows) }, subjects),
-      ).finally(report);
-    } else {
-      await inTransaction(pool, async (client) => {
-        await applyAll({ logger, decisions, runBatch: inTurn(client) }, subjects);
-        await alongside(client, decisions);
-      });
-      report();
-    }
+    await onConnection(pool, (client) => applyAll({ logger, decisions, client }, subjects));
   } catch (error) {
     throw unlessAway(error, NOT_NOW);
+  } finally {
+    // After an error, too: the earlier batches are committed.
+    if (decisions.length > 0) onDecisions?.(decisions);
   }
   return decisions;
 }
 
-/** Runs one batch, all or nothing. */
-type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchDecision[]>;
-
-/** Runs the batches of a transaction; only its first one can do without a savepoint. */
-function inTurn(client: Queryable): RunBatch {
-  let recoverably = atBeginning;
-  return (rows) => {
-    const run = recoverably;
-    recoverably = atSavepoint;
-    return run(client, () => applyBatch(client, rows));
-  };
-}
-
 interface Run {
   readonly logger: Logger;
-  readonly runBatch: RunBatch;
+  readonly client: Queryable;
   /** Gets the decisions of each batch that has run. */
   readonly decisions: Decision[];
 }
@@ -126,7 +84,7 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<voi
   const rows = toBatchRows(subjects);
   let decided: BatchDecision[];
   try {
-    decided = await run.runBatch(rows);
+    decided = await applyBatch(run.client, rows);
   } catch (error) {
     if (classifyDatabaseError(error) !== "refused-content") throw error;
     return splitOrQuarantine(run, subjects, error);

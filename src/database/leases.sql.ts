@@ -9,11 +9,18 @@ export interface Lease {
   readonly fence: bigint;
 }
 
-/** Another process leads now, or the lease expired before it was renewed; nothing was written. */
+/**
+ * Another process leads now, the lease expired before it was renewed, or the database was restored since it was taken, so
+ * that what was written under it may be lost. Nothing was written.
+ */
 export class LeaseLostError extends OrderMirrorError {
   override readonly name = "LeaseLostError";
   override readonly retry = "later";
 }
+
+/** The condition on a lease that its holder, by $1 to $3, still has it; a database that was restored has lost it. */
+const IS_HELD = `name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()
+    and server = mirror.server_identity()`;
 
 /**
  * CTE `held`: one row while the lease in $1 to $3 (from leaseValues) is held, by the database's clock. Its row lock
@@ -21,7 +28,7 @@ export class LeaseLostError extends OrderMirrorError {
  */
 export const HELD = `held as (
   select fence from mirror.leases
-  where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()
+  where ${IS_HELD}
   for share
 )`;
 
@@ -52,19 +59,21 @@ export async function writeUnderLease(
  * `ttlMs` by the database's clock, unless renewed.
  *
  * A lease that lasts longer than `ttlMs` from now was written before the clock was set back. It is ignored: otherwise
- * nobody would lead for as long as the clock went back. If its holder is still alive, the new fence stops it.
+ * nobody would lead for as long as the clock went back. If its holder is still alive, the new fence stops it. Nor does a
+ * lease count that was taken on another server, before a failover or a restoration.
  */
 export async function acquireLease(
   pool: Pool,
   { name, holder, ttlMs }: { name: string; holder: string; ttlMs: number },
 ): Promise<Lease | undefined> {
   const { rows } = await pool.query<{ fence: string }>(
-    `insert into mirror.leases as lease (name, holder, fence, expires_at)
-     values ($1, $2, 1, clock_timestamp() + $3 * interval '1 millisecond')
+    `insert into mirror.leases as lease (name, holder, fence, expires_at, server)
+     values ($1, $2, 1, clock_timestamp() + $3 * interval '1 millisecond', mirror.server_identity())
      on conflict (name) do update set
-       holder = excluded.holder, fence = lease.fence + 1, expires_at = excluded.expires_at
+       holder = excluded.holder, fence = lease.fence + 1, expires_at = excluded.expires_at, server = excluded.server
      where lease.expires_at <= clock_timestamp()
        or lease.expires_at > clock_timestamp() + $3 * interval '1 millisecond'
+       or lease.server <> excluded.server
      returning fence`,
     [name, holder, ttlMs],
   );
@@ -76,7 +85,7 @@ export async function acquireLease(
 export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: number }): Promise<boolean> {
   const result = await pool.query(
     `update mirror.leases set expires_at = clock_timestamp() + $4 * interval '1 millisecond'
-     where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()`,
+     where ${IS_HELD}`,
     [...leaseValues(lease), ttlMs],
   );
   return result.rowCount === 1;
@@ -86,7 +95,7 @@ export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: n
 export async function releaseLease(pool: Pool, lease: Lease): Promise<void> {
   await pool.query(
     `update mirror.leases set expires_at = clock_timestamp()
-     where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()`,
+     where ${IS_HELD}`,
     [...leaseValues(lease)],
   );
 }

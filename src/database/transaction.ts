@@ -58,34 +58,6 @@ export async function readWithin<Result>(
   }
 }
 
-/** Runs `work` inside a transaction; if it fails, only its own writes are undone. Rejects with its error. */
-export async function atSavepoint<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
-  await client.query("savepoint work");
-  try {
-    const result = await work();
-    await client.query("release savepoint work");
-    return result;
-  } catch (error) {
-    // On a broken connection this fails too; the first error gives the reason.
-    await client.query("rollback to savepoint work").catch(() => undefined);
-    throw error;
-  }
-}
-
-/**
- * Runs `work` as the first of a transaction. If it fails, the transaction begins again, so that others may follow: this
- * spares the successful a savepoint. Rejects with its error.
- */
-export async function atBeginning<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    await client.query("rollback").catch(() => undefined);
-    await client.query("begin");
-    throw error;
-  }
-}
-
 /**
  * The rows of a query, at most `batchRows` at a time, within a transaction: one such reading at a time per connection.
  */

@@ -9,7 +9,7 @@ import { deliveryEvents } from "../wire/events.ts";
 import { openCallCounts } from "../health/calls.sql.ts";
 import { meterAnswers } from "../health/metering.ts";
 import { composeApply, HOLDER, makeBudgets, modesOf, openApplyPool, type RoleDeps } from "./role.ts";
-import { assertOurs, recordConfiguredSources } from "../sources/configuredSources.ts";
+import { assertOurs, nameProvider, recordConfiguredSources } from "../sources/configuredSources.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
@@ -49,9 +49,9 @@ function makeSourcePoller(
   source: SourceConfig,
 ): Poller {
   const { config, pool, apply, clock, eventGraceSeconds } = deps;
-  const { sourceId, baseUrl } = source;
+  const { sourceId, mode, baseUrl } = source;
   return makePoller({
-    source,
+    source: { sourceId, mode, provider: nameProvider(source) },
     assertOurs: () => assertOurs(pool, source),
     client: makeProviderClient({ ...deps, baseUrl, apiKey: keyOf(source) }),
     pool,

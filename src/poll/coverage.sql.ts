@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
-import type { Pool, Queryable } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 import {
   HELD,
   leaseValues,
@@ -8,7 +8,6 @@ import {
   writeUnderLease,
   type Lease,
 } from "../database/leases.sql.ts";
-import { OrderMirrorError } from "../domain/errors.ts";
 import { insertUnlisted } from "./refetches.sql.ts";
 
 /** A window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. */
@@ -32,9 +31,9 @@ const UNLISTED_MAX = 1_000;
  *
  * Not a join: without statistics the server takes the window for one order, and would search the list once for each.
  */
-export async function recordWalked(client: Queryable, lease: Lease, walked: WalkedWindow): Promise<void> {
+export async function recordWalked(pool: Pool, lease: Lease, walked: WalkedWindow): Promise<void> {
   await writeUnderLease(
-    client,
+    pool,
     lease,
     `recorded as (
        insert into mirror.coverage (source_id, since, until, sweep, awaits_head, unlisted, fence, begun_at, requests,
@@ -61,45 +60,6 @@ export async function recordWalked(client: Queryable, lease: Lease, walked: Walk
   );
 }
 
-/** Begins the record of a window that is applied page by page; resolves with its number. Throws LeaseLostError. */
-export async function beginLongWalk(
-  client: Queryable,
-  lease: Lease,
-  walk: Window & { sourceId: string; sweep: string; begunAt: Instant; pages: number },
-): Promise<bigint> {
-  const { rows } = await client.query<{ id: string }>(
-    `with ${HELD}
-     insert into mirror.coverage (source_id, since, until, sweep, fence, begun_at, requests, orders)
-     select $4, $5::bigint, $6::bigint, $7, held.fence, $8::bigint, $9, 0 from held returning coverage_id as id`,
-    [...leaseValues(lease), walk.sourceId, walk.since, walk.until, walk.sweep, walk.begunAt, walk.pages],
-  );
-  const [row] = rows;
-  if (row === undefined) throw makeLeaseLostError(lease);
-  return BigInt(row.id);
-}
-
-/**
- * Records one more page of such a window, with the last one that it awaits its head sweep. Throws LeaseLostError, or
- * WalkForgottenError if the database does not know the earlier pages, because it was restored.
- */
-export async function advanceLongWalk(
-  client: Queryable,
-  lease: Lease,
-  page: { sourceId: string; coverageId: bigint; pages: number; orders: number; isProof: boolean },
-): Promise<void> {
-  const { rows } = await client.query<{ held: boolean; advanced: boolean }>(
-    `with ${HELD}, advanced as (
-       update mirror.coverage set requests = $6, orders = $7, awaits_head = $8, ended_at = clock_timestamp()
-       from held where source_id = $4 and coverage_id = $5::bigint and requests = $6::integer - 1
-       returning coverage_id
-     )
-     select exists (select from held) as held, exists (select from advanced) as advanced`,
-    [...leaseValues(lease), page.sourceId, page.coverageId, page.pages, page.orders, page.isProof],
-  );
-  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
-  if (!rows[0].advanced) throw new WalkForgottenError("the database does not know the pages before this one");
-}
-
 /** A window of the head sweep that was walked to its end. */
 export interface HeadWindow {
   readonly sourceId: string;
@@ -107,24 +67,24 @@ export interface HeadWindow {
   readonly since: Instant;
   /** Everything up to here was in the list when it was read, but may have been late. */
   readonly cursor: Instant;
-  /** It is the last window of the sweep: what was walked before the sweep began is a proof now. */
-  readonly closes: boolean;
+  /** With the last window of the sweep: the last window that was walked before the sweep began, and is a proof now. */
+  readonly closes: bigint | null;
 }
 
 /** How far everything is after the commit. */
 export interface Progress {
   readonly historySince: Instant;
   readonly polledThrough: Instant;
-  readonly safeThrough: Instant | undefined;
-  /** Walked windows that are no proof: the provider's list omitted orders in them that the mirror has. */
-  readonly doubted: number;
+  readonly safeThrough: Instant | null;
+  /** Walked windows that are no proof: the provider's list omitted orders in them that the mirror has. Null: not closed. */
+  readonly doubted: number | null;
 }
 
 const CURSOR = `
 with ${HELD}
 update mirror.poll_state set polled_through = $5::bigint from held where source_id = $4
 returning true as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
-  safe_through as "safeThrough", 0 as doubted`;
+  safe_through as "safeThrough", null::int as doubted`;
 
 /*
  * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other
@@ -154,7 +114,7 @@ with ${HELD}, seen as materialized (
     ) and not exists (
       select from mirror.quarantine q where q.source_id = o.source_id and q.reference = o.reference
         and q.state = 'open' and q.inbox_seq is null)) as omitted
-  from mirror.coverage c, ground where c.source_id = $4 and c.awaits_head
+  from mirror.coverage c, ground where c.source_id = $4 and c.awaits_head and c.coverage_id <= $7::bigint
 ), remembered as materialized (
   select omitted.key as reference, omitted.value::timestamptz as since
   from ground, jsonb_each_text(ground.list_omitted) omitted
@@ -216,46 +176,36 @@ select exists (select from ground) as "isCurrent", history_since as "historySinc
   safe_through as "safeThrough", (select count(*) from doubted)::int as doubted
 from held left join moved on true`;
 
-interface ProgressRow {
-  readonly isCurrent: boolean;
-  readonly historySince: string;
-  readonly polledThrough: string;
-  readonly safeThrough: string | null;
-  readonly doubted: number;
-}
-
 /**
  * Records a window of the head sweep. Its last one makes proofs of the windows that were walked before the sweep began,
  * and moves `safe_through` to the end of the contiguous run of proofs that begins at the source's history_since: never
  * past a gap, and never back. Throws LeaseLostError; then nothing was written.
  */
-export async function commitHead(client: Queryable, lease: Lease, head: HeadWindow): Promise<Progress> {
-  const values = [...leaseValues(lease), head.sourceId, head.cursor, ...(head.closes ? [head.since] : [])];
+export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Promise<Progress> {
+  const { sourceId, since, cursor, closes } = head;
+  const values = [...leaseValues(lease), sourceId, cursor, ...(closes === null ? [] : [since, closes])];
   for (;;) {
-    const { rows } = await client.query<ProgressRow>(head.closes ? CLOSING : CURSOR, values);
-    const [row] = rows;
+    const statement = closes === null ? CURSOR : CLOSING;
+    const [row] = await queryInstants<Progress & { isCurrent: boolean }>(pool, statement, values);
     if (row === undefined) throw makeLeaseLostError(lease);
-    // A proof was withdrawn meanwhile.
-    if (!row.isCurrent) continue;
-    return {
-      historySince: BigInt(row.historySince),
-      polledThrough: BigInt(row.polledThrough),
-      safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
-      doubted: row.doubted,
-    };
+    const { isCurrent, ...progress } = row;
+    // Otherwise a proof was withdrawn meanwhile.
+    if (isCurrent) return progress;
   }
 }
 
 /** What the next head sweep has to close. */
 export interface Walked {
-  /** Windows await their head sweep. */
-  readonly waits: boolean;
-  /** The end of what can be claimed after it; undefined if that is no more than now. */
-  readonly reach: Instant | undefined;
+  /** The last window that awaits a head sweep; null if none does. */
+  readonly upTo: bigint | null;
+  /** The end of what can be claimed after it; null if that is no more than now. */
+  readonly reach: Instant | null;
 }
 
+/** Reads what awaits its head sweep. */
 export async function readWalked(pool: Pool, sourceId: string): Promise<Walked> {
-  const { rows } = await pool.query<{ waits: boolean; reach: string | null }>(
+  const [walked] = await queryInstants<Walked>(
+    pool,
     `with ground as (
        select history_since, coalesce(safe_through, history_since) as reached
        from mirror.poll_state where source_id = $1
@@ -263,7 +213,7 @@ export async function readWalked(pool: Pool, sourceId: string): Promise<Walked> 
        select c.since, c.until, c.awaits_head from mirror.coverage c, ground
        where c.source_id = $1 and (c.proved or c.awaits_head) and c.until > ground.reached
      )
-     select exists (select from mirror.coverage where source_id = $1 and awaits_head) as waits, (
+     select (select max(coverage_id) from mirror.coverage where source_id = $1 and awaits_head) as "upTo", (
        select upper(span) from ground, (
          select unnest(range_agg(span)) as span from (
            select int8range(since, until) as span from walked
@@ -271,8 +221,7 @@ export async function readWalked(pool: Pool, sourceId: string): Promise<Walked> 
        where lower(span) <= reached and upper(span) > reached) as reach`,
     [sourceId],
   );
-  const { waits = false, reach = null } = rows[0] ?? {};
-  return { waits, reach: reach === null ? undefined : BigInt(reach) };
+  return walked ?? { upTo: null, reach: null };
 }
 
 /**
@@ -285,7 +234,8 @@ export async function readGaps(
   query: { sourceId: string; within: Window; limit: number; newestFirst?: boolean; withoutWalked?: boolean },
 ): Promise<Window[]> {
   const { sourceId, within, limit, newestFirst = false, withoutWalked = false } = query;
-  const { rows } = await pool.query<{ since: string; until: string }>(
+  return queryInstants<Window>(
+    pool,
     `select lower(gap) as since, upper(gap) as until
      from unnest(int8multirange(int8range($2::bigint, $3::bigint)) - coalesce(
        (select range_agg(int8range(since, until)) from (
@@ -296,7 +246,6 @@ export async function readGaps(
      order by case when $6 then -lower(gap) else lower(gap) end limit $4`,
     [sourceId, within.since, within.until, limit, withoutWalked, newestFirst],
   );
-  return rows.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }));
 }
 
 /** So many known orders that a list must show, so that an empty or truncated one is noticed. */
@@ -307,19 +256,13 @@ export async function readKnownBefore(
   pool: Pool,
   { sourceId, before }: { sourceId: string; before: Instant },
 ): Promise<Instant | undefined> {
-  const { rows } = await pool.query<{ version: string | null }>(
+  const [known] = await queryInstants<{ version: Instant | null }>(
+    pool,
     `select min(version) as version from (
        select version from mirror.orders
        where source_id = $1 and version < $2::bigint and horizon is not null and gone_at is null
        order by version desc limit ${KNOWN_ORDERS}) known`,
     [sourceId, before],
   );
-  const version = rows[0]?.version ?? null;
-  return version === null ? undefined : BigInt(version);
-}
-
-/** The database does not know pages that this process has applied; the window is read again. */
-export class WalkForgottenError extends OrderMirrorError {
-  override readonly name = "WalkForgottenError";
-  override readonly retry = "later";
+  return known?.version ?? undefined;
 }

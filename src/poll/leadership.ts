@@ -60,7 +60,6 @@ export function makeLeadership(deps: {
     const lease = await acquireLease(pool, { name, holder, ttlMs });
     if (lease === undefined) return undefined;
     current = openTerm(clock, lease, askedMs + ttlMs);
-    logger.info({ lease: name, fence: String(lease.fence) }, "leads now");
     keep(current);
     return current;
   }

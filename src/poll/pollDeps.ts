@@ -1,15 +1,17 @@
 import type { Apply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
-import type { OrderSource } from "../domain/source/orderSource.ts";
+import type { Mode, OrderSource } from "../domain/source/orderSource.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 
 export interface PollDeps {
-  readonly source: { readonly sourceId: string };
-  /**
-   * Throws ConfigurationError once the source belongs to another provider. Called before this process leads, and before a
-   * cycle after its mode, provider or pause has changed or a cycle has failed.
-   */
+  readonly source: {
+    readonly sourceId: string;
+    /** What the source must be: a cycle does not begin if it has another mode or provider by now. */
+    readonly mode?: Mode;
+    readonly provider?: string;
+  };
+  /** Throws the ConfigurationError that says why the source is not ours. */
   readonly assertOurs?: () => Promise<void>;
   readonly client: OrderSource;
   readonly pool: Pool;

@@ -1,6 +1,8 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import type { Pool } from "../database/database.ts";
+import type { Mode } from "../domain/source/orderSource.ts";
+import type { Window } from "../domain/window/window.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 import {
   HELD,
   leaseValues,
@@ -9,44 +11,13 @@ import {
   type Lease,
 } from "../database/leases.sql.ts";
 
-/** Of a row of mirror.sources: all that decides whether a process may poll it, as one text. */
-const POLLED_AS = "(mode, provider, paused_at)::text";
-
 /** The polling state of a source. Instants are the provider's time. */
 export interface PollState {
   readonly historySince: Instant;
   /** End of the last window of the head sweep, exclusive: the cursor. */
   readonly polledThrough: Instant;
-  /** Every change from historySince to before this is in the mirror. */
-  readonly safeThrough: Instant | undefined;
-}
-
-interface StateRow {
-  readonly historySince: string;
-  readonly polledThrough: string;
-  readonly safeThrough: string | null;
-}
-
-const STATE = `history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough"`;
-
-function toState({ historySince, polledThrough, safeThrough }: StateRow): PollState {
-  return {
-    historySince: BigInt(historySince),
-    polledThrough: BigInt(polledThrough),
-    safeThrough: safeThrough === null ? undefined : BigInt(safeThrough),
-  };
-}
-
-/** Whether polling of the source is paused, and what POLLED_AS says of it. */
-export async function readPause(
-  pool: Pool,
-  sourceId: string,
-): Promise<{ readonly paused: boolean; readonly polledAs: string }> {
-  const { rows } = await pool.query<{ paused: boolean; polledAs: string }>(
-    `select paused_at is not null as paused, ${POLLED_AS} as "polledAs" from mirror.sources where source_id = $1`,
-    [sourceId],
-  );
-  return rows[0] ?? { paused: false, polledAs: "" };
+  /** Every change from historySince to before this is in the mirror; null until the first proof. */
+  readonly safeThrough: Instant | null;
 }
 
 /** Records where polling of a new source starts; keeps an existing record. Throws LeaseLostError. */
@@ -84,31 +55,38 @@ export interface CycleState extends PollState {
 /**
  * - `begun`: the cycle may read.
  * - `not_due`: the last cycle of any leader started or ended too recently.
- * - `source_changed`: the source is no longer as given: it may be paused, or belong to another provider.
+ * - `paused`: a person has paused the source.
+ * - `foreign`: the source belongs to another mode or provider.
  * - `never_polled`: where polling starts is not recorded yet.
  */
 export type CycleBegin =
   | { readonly kind: "begun"; readonly state: CycleState }
   | { readonly kind: "not_due"; readonly waitMs: number }
-  | { readonly kind: "source_changed" }
-  | { readonly kind: "never_polled" };
+  | { readonly kind: "paused" | "foreign" | "never_polled" };
 
-const BEGIN_CYCLE = `with ${HELD}, same as (
-       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $6
+const BEGIN_CYCLE = `with ${HELD}, source as (
+       select case
+         when mode is distinct from coalesce($8, mode) or provider <> $9 then 'foreign'
+         when paused_at is not null then 'paused'
+       end as refused
+       from mirror.sources where source_id = $4
      ), pace as (
        select extract(epoch from greatest(last_cycle_started_at + $5::double precision * interval '1 millisecond',
-           last_cycle_ended_at + $8::double precision * interval '1 millisecond') - clock_timestamp()) * 1000 as wait_ms
+           last_cycle_ended_at + $7::double precision * interval '1 millisecond') - clock_timestamp()) * 1000 as wait_ms
        from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
        update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
-         margin_seconds = $7, interval_seconds = $5::double precision / 1000
-       from held, same, pace
-       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > greatest($5, $8))
-       returning ${STATE}, list_doubted_at is not null as "isListDoubted"
+         margin_seconds = $6, interval_seconds = $5::double precision / 1000
+       from held, source, pace
+       -- A last start in the future means that the clock was set back; that must not stop polling until then.
+       where source_id = $4 and source.refused is null
+         and (wait_ms is null or wait_ms <= 0 or wait_ms > greatest($5, $7))
+       returning history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
+         list_doubted_at is not null as "isListDoubted"
      )
-     select mirror.nanos_of(clock_timestamp()) as "databaseNow",
-       exists (select from held) as held, exists (select from same) as "isSame",
-       exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
+     select mirror.nanos_of(clock_timestamp()) as "databaseNow", exists (select from held) as held,
+       (select refused from source) as refused, exists (select from pace) as "isPolled",
+       (select wait_ms from pace)::double precision as "waitMs", begun.*,
        exists (select from mirror.period_requests r
          where r.source_id = $4 and r.state in ('requested', 'running')) as "hasRequests",
        exists (select from mirror.refetches f
@@ -118,46 +96,56 @@ const BEGIN_CYCLE = `with ${HELD}, same as (
 
 /**
  * Starts a cycle if the last cycle of any leader started at least `intervalMs` ago and ended `quietMs` ago by the
- * database's clock, and the source is still as `polledAs` says. Also returns the database's time. Throws LeaseLostError.
+ * database's clock, and the source is not paused and still of this mode and provider. Also returns the database's time.
+ * Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  cycle: { sourceId: string; polledAs: string; intervalMs: number; quietMs: number; marginSeconds: number },
+  cycle: {
+    sourceId: string;
+    mode?: Mode | undefined;
+    provider?: string | undefined;
+    intervalMs: number;
+    quietMs: number;
+    marginSeconds: number;
+  },
 ): Promise<CycleBegin & { readonly databaseNow: Instant }> {
-  const { sourceId, polledAs, intervalMs, quietMs, marginSeconds } = cycle;
-  // A last start in the future means that the clock was set back; that must not stop polling until then.
-  const { rows } = await pool.query<
-    { [Key in keyof StateRow]: StateRow[Key] | null } & {
-      databaseNow: string;
-      held: boolean;
-      isSame: boolean;
-      isPolled: boolean;
-      waitMs: number | null;
-      hasRequests: boolean;
-      areReadsDue: boolean;
-      hasWalked: boolean;
-      isListDoubted: boolean | null;
-    }
-  >(BEGIN_CYCLE, [...leaseValues(lease), sourceId, intervalMs, polledAs, marginSeconds, quietMs]);
-  const [row] = rows;
-  if (row?.held !== true) throw makeLeaseLostError(lease);
-  const databaseNow = BigInt(row.databaseNow);
-  if (!row.isSame) return { kind: "source_changed", databaseNow };
-  if (!row.isPolled) return { kind: "never_polled", databaseNow };
-  const { historySince, polledThrough, safeThrough, waitMs, hasRequests, areReadsDue, hasWalked } = row;
-  if (historySince === null || polledThrough === null) {
-    return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
-  }
-  const isListDoubted = row.isListDoubted === true;
-  const state = {
-    ...toState({ historySince, polledThrough, safeThrough }),
-    hasRequests,
-    areReadsDue,
-    hasWalked,
-    isListDoubted,
+  const { sourceId, mode, provider, intervalMs, quietMs, marginSeconds } = cycle;
+  type Row = { [Key in keyof CycleState]: CycleState[Key] | null } & {
+    databaseNow: Instant;
+    held: boolean;
+    refused: "paused" | "foreign" | null;
+    isPolled: boolean;
+    waitMs: number | null;
   };
-  return { kind: "begun", state, databaseNow };
+  const values = [sourceId, intervalMs, marginSeconds, quietMs, mode ?? null, provider ?? null];
+  const [row] = await queryInstants<Row>(pool, BEGIN_CYCLE, [...leaseValues(lease), ...values]);
+  if (row?.held !== true) throw makeLeaseLostError(lease);
+  const { databaseNow, held: _held, refused, isPolled, waitMs, ...state } = row;
+  if (refused !== null) return { kind: refused, databaseNow };
+  if (!isPolled) return { kind: "never_polled", databaseNow };
+  if (state.historySince === null) return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
+  return { kind: "begun", state: state as CycleState, databaseNow };
+}
+
+/** Notes the window that the list could not serve, and what it answered. Throws LeaseLostError. */
+export async function noteUnserved(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, window, error }: { sourceId: string; window: Window; error: string },
+): Promise<void> {
+  await writeUnderLease(
+    pool,
+    lease,
+    `noted as (
+       update mirror.poll_state set unserved_since = $5::bigint, unserved_until = $6::bigint, unserved_error = $7,
+         unserved_at = case
+           when unserved_since < $6::bigint and unserved_until > $5::bigint then unserved_at else clock_timestamp() end
+       from held where source_id = $4
+     )`,
+    [sourceId, window.since, window.until, error],
+  );
 }
 
 /** Why a cycle failed, as a sentence and by kind. */

@@ -9,11 +9,10 @@ import { makeLoop } from "../process/loop.ts";
 import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";
 import { makeLeadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
-import { readPause } from "./pollState.sql.ts";
 
 /*
  * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads (leadership.ts),
- * and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the two sweeps
+ * and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the sweeps
  * (sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
  * another process continues where one has ended. Start at `makePoller`.
  */
@@ -25,7 +24,7 @@ import { readPause } from "./pollState.sql.ts";
  * - `not_leading`: another process leads;
  * - `not_due`: the next cycle starts in `waitMs`;
  * - `lease_lost`: another process took over in the middle;
- * - `failed`: `error` says why; it will be retried in `waitMs` at the earliest.
+ * - `failed`: `error` says why, or what stopped the head sweep; it will be retried in `waitMs` at the earliest.
  */
 interface CycleReport extends CycleCounts {
   readonly outcome: "polled" | "paused" | "not_leading" | "not_due" | "lease_lost" | "failed";
@@ -52,8 +51,6 @@ const TICK = "*/5 * * * * *";
 const ignore = () => undefined;
 /** A tick only checks whether something is due: late and missed ticks are harmless. */
 const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
-/** How soon a source is looked at again that changes all the time. */
-const CHANGED_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
 /** Longer pauses would not help our own database, and after a failover it is available again immediately. */
@@ -127,8 +124,6 @@ function makeAttempt(deps: PollDeps, name: string) {
   let notBeforeMs = Number.NEGATIVE_INFINITY;
   /** When the next cycle after one of this process is due. */
   let nextMs = Number.NEGATIVE_INFINITY;
-  /** The state of the source in which it was found to be ours and not paused, while this process leads. */
-  let checkedAs: string | undefined;
 
   const dueInMs = () => Math.max(notBeforeMs, nextMs) - clock.monotonicMs();
 
@@ -137,37 +132,36 @@ function makeAttempt(deps: PollDeps, name: string) {
     return { ...countNothing(), outcome, waitMs, error };
   }
 
-  async function attempt(signal: AbortSignal, hasChanged = false): Promise<CycleReport> {
+  async function attempt(signal: AbortSignal): Promise<CycleReport> {
     const waitMs = notBeforeMs - clock.monotonicMs();
     if (waitMs > 0) return putOff("not_due", waitMs);
     try {
-      const polledAs = checkedAs ?? (await checkSource(deps));
-      checkedAs = undefined;
-      if (polledAs === undefined) {
-        log.paused();
-        await resign();
-        return putOff("paused", Math.min(LOOK_MS, deps.intervalSeconds * 1_000));
-      }
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
-      const result = await withSignals([signal, term.signal], (inTerm) =>
-        runCycle({ term, polledAs, signal: inTerm }),
-      );
-      if (result.kind === "source_changed") {
-        return hasChanged ? putOff("not_due", CHANGED_MS) : await attempt(signal, true);
-      }
-      checkedAs = polledAs;
+      const result = await withSignals([signal, term.signal], (inTerm) => runCycle({ term, signal: inTerm }));
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
-      failures = 0;
-      nextMs = result.dueMs;
-      log.succeeded(result.counts);
-      return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
+      if (result.kind === "polled") return report(result);
+      // Another process may lead that is configured otherwise, or as soon as the source is resumed.
+      await resign();
+      if (result.kind === "foreign") await deps.assertOurs?.();
+      else log.paused();
+      return putOff("paused", Math.min(LOOK_MS, deps.intervalSeconds * 1_000));
     } catch (error) {
       signal.throwIfAborted();
-      // The source is another's: a process that is configured for it may lead.
-      if (error instanceof ConfigurationError) await resign();
+      if (error instanceof ConfigurationError || error instanceof LeaseLostError) await resign();
       return recover(error);
     }
+  }
+
+  function report({ counts, dueMs }: { counts: CycleCounts; dueMs: number }): CycleReport {
+    const { headError: error } = counts;
+    // A list that answered is not away, and what failed may be one window: its next turn comes as usual.
+    if (error !== undefined && counts.requests === 0) return recover(error);
+    failures = 0;
+    nextMs = dueMs;
+    if (error === undefined) log.succeeded(counts);
+    else log.failed(error, Math.max(0, dueMs - clock.monotonicMs()));
+    return { ...counts, outcome: error === undefined ? "polled" : "failed", waitMs: 0, error };
   }
 
   function recover(error: unknown): CycleReport {
@@ -182,22 +176,15 @@ function makeAttempt(deps: PollDeps, name: string) {
   return { attempt, resign, dueInMs };
 }
 
-/** The state of the source, if it may be polled; undefined while it is paused. Throws ConfigurationError. */
-async function checkSource({ source, pool, assertOurs }: PollDeps): Promise<string | undefined> {
-  const { paused, polledAs } = await readPause(pool, source.sourceId);
-  if (paused) return undefined;
-  await assertOurs?.();
-  return polledAs;
-}
-
 function backoffMs(
   error: unknown,
   { failures, intervalMs }: { failures: number; intervalMs: number },
 ): number {
   const retry = error instanceof OrderMirrorError ? error.retry : "later";
   const longestMs = Math.max(BACKOFF_MAX_MS, intervalMs);
-  // A problem that only a person can fix is retried slowly from the start.
-  if (retry === "never") return longestMs;
+  // A problem that only a person can fix is retried slowly from the start; one redirect is none.
+  const isHopeless = error instanceof ConfigurationError || failureOf(error) === "key_refused";
+  if (isHopeless) return longestMs;
   const isOurs = error instanceof UnavailableError || isDatabaseAway(error);
   const growingMs = Math.min(intervalMs * 2 ** (failures - 1), isOurs ? DATABASE_BACKOFF_MAX_MS : longestMs);
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
@@ -213,7 +200,7 @@ function makePollLog(logger: PollDeps["logger"]) {
   }
 
   return {
-    succeeded({ spareError, ...figures }: CycleCounts): void {
+    succeeded({ spareError, headError: _none, ...figures }: CycleCounts): void {
       logger.debug(figures, "polled");
       if (!changesTo(spareError === undefined ? "" : `spare ${nameOf(spareError)}`)) return;
       if (spareError === undefined) logger.info("polling works again");

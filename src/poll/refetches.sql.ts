@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import type { Pool, Queryable } from "../database/database.ts";
+import type { Pool } from "../database/database.ts";
 
 /** A request to read one order again. */
 export interface Refetch {
@@ -13,11 +13,6 @@ export interface Refetch {
 
 /** The quarantine reason for an order whose single read keeps failing. */
 const REASON = "unreadable_singly";
-
-/** An existing request is sufficient: only record what the proof excludes. */
-const NOTE_UNCONFIRMED = `on conflict (source_id, reference) do update set unconfirmed = true
-  where not refetches.unconfirmed`;
-const UNCONFIRMED = "claimed, and not shown by a read";
 
 /** Requests re-reads of orders. A waiting request starts again: the order must be read after this. */
 export async function requestRefetches(
@@ -46,23 +41,6 @@ export const insertUnlisted = (source: string, references: string) =>
      when refetches.failures = 0 then least(refetches.next_attempt_at, clock_timestamp()) else refetches.next_attempt_at
    end
    returning reference`;
-
-/**
- * Requests re-reads of orders of which a list showed an older state than the mirror has, but was too early to refute that
- * state: one of the two is wrong.
- */
-export async function requestUnconfirmed(
-  client: Queryable,
-  { sourceId, references }: { sourceId: string; references: readonly string[] },
-): Promise<void> {
-  if (references.length === 0) return;
-  await client.query(
-    `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
-     select $1, reference, '${UNCONFIRMED}', true from (select distinct unnest($2::text[]) as reference) shown
-     order by reference ${NOTE_UNCONFIRMED}`,
-    [sourceId, references],
-  );
-}
 
 /** At most `limit` due requests, in the order in which they became due: failing ones come after those that waited. */
 export async function takeRefetches(

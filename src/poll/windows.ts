@@ -1,66 +1,51 @@
 import { createHash } from "node:crypto";
-import type { Reads } from "../apply/apply.ts";
-import { isChange, leavesClaim, type Decision } from "../apply/applySubjects.ts";
-import type { Queryable } from "../database/database.ts";
+import { isChange, type Decision } from "../apply/applySubjects.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
-import { addSeconds, NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import type { ListedOrder } from "../domain/source/orderSource.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import { failureOf } from "../domain/source/errors.ts";
+import type { ListedOrder, WindowPage } from "../domain/source/orderSource.ts";
 import type { WalkRow } from "../domain/window/scan.ts";
-import { nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
+import { limitTo, nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
 import type { Window } from "../domain/window/window.ts";
-import { describeMessage } from "../process/telemetry/errorFields.ts";
-import { advanceLongWalk, beginLongWalk, recordWalked, WalkForgottenError } from "./coverage.sql.ts";
 import type { Term } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
-import { requestUnconfirmed } from "./refetches.sql.ts";
 
 /*
- * Reads windows a page at a time, so that reading may pause between two pages for any length of time. A window is one
- * transaction: its pages are applied, and it is recorded as walked, with its last page. Only a window that cannot be cut
- * and has more pages than one transaction takes is applied page by page. Start at `WindowReader.step`.
+ * Reads windows a page at a time, so that reading may pause between two pages for any length of time. Each page is
+ * applied as it comes: applying may be repeated, and what a page shows is true whoever leads. Only the record of a window
+ * needs the lease, and the sweep that chose the window writes it (sweeps.ts). Start at `WindowReader.readPage`.
  */
 
-/** A window to read, and what to do in the transaction that applies it. */
-export interface Job {
+/** A window to read. */
+export interface WindowJob {
   readonly window: Window;
-  readonly sweep: "head" | "proof" | "backfill" | "verify";
   /** Also its priority. */
   readonly via: "poll" | "backfill" | "verify";
   /** It has no end, so that no order can leave it. */
   readonly open?: boolean;
-  /** Its walk may prove it; otherwise `commit` records it. */
-  readonly proves: boolean;
-  readonly commit?: (database: Queryable, read: ReadJob) => Promise<void>;
-  /** It failed; it will be retried. */
-  readonly noteFailure?: (message: string) => Promise<void>;
-  /** It was committed. */
-  readonly noteRead: (result: { whole: boolean; requests: number; orders: number; nowMs: number }) => void;
-  /** It had too many pages, or failed several times. */
-  readonly shorten: () => void;
+  /** Records the window after its last page. Throws LeaseLostError. */
+  readonly record: (read: WindowRead) => Promise<Recorded>;
 }
 
-interface ReadJob {
-  readonly reading: Reading;
-  readonly decisions: readonly Decision[];
-  readonly proved: boolean;
-}
-
-/** A window that is being read. */
-interface Reading {
-  readonly job: Job;
-  readonly walk: Walk;
-  /** Provider-clock instant at which the first page was requested, a lower bound; undefined before that. */
-  readonly begunAt: Instant | undefined;
-  readonly begunAtMs: number;
+/** A window that was read to its end; all its pages are applied. */
+export interface WindowRead {
+  readonly window: Window;
+  /** Provider-clock instant at which the first page was requested, a lower bound. */
+  readonly begunAt: Instant;
+  readonly durationMs: number;
+  /** Every order of the window was on a page. */
+  readonly whole: boolean;
+  readonly requests: number;
   /** Different orders, or states of orders, on its pages. */
   readonly orders: number;
-  /** What its pages showed and is not applied yet. */
-  readonly unapplied: readonly Reads[];
-  /** References on its pages; null if it has so many pages that they are applied one by one. */
+  /** References on its pages; null if there were too many to keep. */
   readonly listed: readonly string[] | null;
-  /** The record of a window that is applied page by page. */
-  readonly coverageId: bigint | undefined;
+  /** References of the orders that the mirror had otherwise. */
+  readonly differed: readonly string[];
 }
+
+/** What the record of a window says: that it may be a proof, that it cannot be one, or nothing of the kind. */
+export type Recorded = "proved" | "unproved" | "read";
 
 /** What was read, and the effect. */
 export interface ReadCounts {
@@ -73,56 +58,60 @@ export interface ReadCounts {
   unreadable: number;
 }
 
-/** The result of one step: whether its page completed the window, and whether that proves it if it may. */
-export type Step = "under way" | "proved" | "unproved" | "read";
-
-interface StepContext {
-  readonly term: Term;
-  readonly signal: AbortSignal;
-  readonly counts: ReadCounts;
+/** How many orders a page may have: fewer once a page of the source had more bytes than an answer may have. */
+export interface PageRows {
+  rows: number;
 }
 
-/** What one transaction takes, and memory holds; a larger window is better read in parts. */
+/** A window under way. */
+interface Reading {
+  readonly job: WindowJob;
+  readonly walk: Walk;
+  /** Undefined before the first page. */
+  readonly begunAt: Instant | undefined;
+  readonly begunAtMs: number;
+  readonly orders: number;
+  readonly listed: readonly string[] | null;
+  readonly differed: readonly string[];
+}
+
+/** More pages than this are better read as several windows, so that each is recorded, and memory keeps fewer references. */
 const PAGES_MAX = 30;
 /** A window this short cannot be read in parts, so it may take as many pages as an import of a million orders. */
 const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
 const INDIVISIBLE_PAGES_MAX = 5_000;
-const FAILURES_BEFORE_SHORTER = 3;
 
 /** Reads one window after the other. */
 export class WindowReader {
   readonly #deps: PollDeps;
+  readonly #pageRows: PageRows;
   #reading: Reading | undefined;
-  #begunIn: Term | undefined;
-  #failures = 0;
 
-  constructor(deps: PollDeps) {
+  constructor(deps: PollDeps, pageRows: PageRows) {
     this.#deps = deps;
+    this.#pageRows = pageRows;
   }
 
-  /**
-   * Reads one page of the window under way, or of the next one that `choose` names, and commits the window with its last
-   * page. Undefined if there is nothing to do now. An error leaves the window as it was, to be continued at the next step;
-   * after several failures in a row, a shorter one is begun.
-   */
-  async step(context: StepContext, choose: () => Promise<Job | undefined>): Promise<Step | undefined> {
-    if (this.#begunIn !== context.term) this.forget();
-    this.#begunIn = context.term;
-    this.#reading ??= this.#begin(await choose());
-    if (this.#reading === undefined) return undefined;
-    const { job } = this.#reading;
-    try {
-      context.term.assertLeading();
-      const reading = await this.#readPage(this.#reading, context);
-      const step = reading.walk.outcome === undefined ? "under way" : await this.#commit(reading, context);
-      if (step !== "under way") this.forget();
-      else this.#reading = reading.walk.pages < PAGES_MAX ? reading : await this.#applyPage(reading, context);
-      this.#failures = 0;
-      return step;
-    } catch (error) {
-      if (!context.signal.aborted) await this.#noteFailure(job, error);
-      throw error;
-    }
+  /** The window under way. */
+  get job(): WindowJob | undefined {
+    return this.#reading?.job;
+  }
+
+  begin(job: WindowJob): void {
+    const { clock, pace } = this.#deps;
+    const { window, open = false } = job;
+    const isDivisible = window.until - window.since > INDIVISIBLE_NANOS;
+    // Half a minute later, so many orders have left a window that its next page would hardly ever overlap this one.
+    const pagesMax = !isDivisible ? INDIVISIBLE_PAGES_MAX : pace === "request" ? 1 : PAGES_MAX;
+    this.#reading = {
+      job,
+      walk: startWalk({ window, limit: this.#pageRows.rows, pagesMax, open }),
+      begunAt: undefined,
+      begunAtMs: clock.monotonicMs(),
+      orders: 0,
+      listed: [],
+      differed: [],
+    };
   }
 
   /** Forgets the window under way. */
@@ -130,130 +119,94 @@ export class WindowReader {
     this.#reading = undefined;
   }
 
-  #begin(job: Job | undefined): Reading | undefined {
-    if (job === undefined) return undefined;
-    const { client, clock, pace } = this.#deps;
-    const { window, open = false } = job;
-    const isDivisible = window.until - window.since > INDIVISIBLE_NANOS;
-    // Half a minute later, so many orders have left a window that its next page would hardly ever overlap this one.
-    const pagesMax = !isDivisible ? INDIVISIBLE_PAGES_MAX : pace === "request" ? 1 : PAGES_MAX;
-    return {
-      job,
-      walk: startWalk({ window, limit: client.promises.pageRowsMax, pagesMax, open }),
-      begunAt: undefined,
-      begunAtMs: clock.monotonicMs(),
-      orders: 0,
-      unapplied: [],
-      listed: [],
-      coverageId: undefined,
-    };
+  /**
+   * Reads and applies the next page of the window under way; resolves with the window once that was its last page. An
+   * error leaves the window as it was, to be continued. Throws WalkTooLargeError, WalkStalledError, SourceError, the
+   * database's errors, or the reason of `signal`.
+   */
+  async readPage(context: {
+    term: Term;
+    signal: AbortSignal;
+    counts: ReadCounts;
+  }): Promise<WindowRead | undefined> {
+    const before = this.#reading;
+    if (before === undefined) throw new TypeError("no window is under way");
+    // A window whose record failed.
+    if (before.walk.outcome !== undefined) return this.#conclude(before);
+    context.term.assertLeading();
+    const { page, walk } = await this.#receive(before, context.signal);
+    const reading = await this.#apply({ before, page, walk }, context.counts);
+    this.#reading = reading;
+    return walk.outcome === undefined ? undefined : this.#conclude(reading);
   }
 
-  async #readPage(before: Reading, { signal, counts }: StepContext): Promise<Reading> {
-    const { source, client, marginSeconds } = this.#deps;
-    const { via } = before.job;
-    const request = nextRequest(before.walk);
-    if (request === undefined) throw new TypeError("the window has been read");
-    const page = await client.listWindow(request, { priority: via, signal });
-    const rows = page.elements.map(toRow);
-    const walk = receivePage(before.walk, { rows, hasMore: page.hasMore, limit: page.limit });
-    assertWalks(walk);
+  /** Requests the next page, with half as many orders each time its answer has too many bytes. */
+  async #receive(
+    { job, walk }: Reading,
+    signal: AbortSignal,
+  ): Promise<{ readonly page: WindowPage; readonly walk: Walk }> {
+    for (;;) {
+      const limited = limitTo(walk, this.#pageRows.rows);
+      const request = nextRequest(limited);
+      if (request === undefined) throw new TypeError("the window has been read");
+      try {
+        const page = await this.#deps.client.listWindow(request, { priority: job.via, signal });
+        const rows = page.elements.map(toRow);
+        const next = receivePage(limited, { rows, hasMore: page.hasMore, limit: page.limit });
+        assertWalks(next);
+        return { page, walk: next };
+      } catch (error) {
+        if (failureOf(error) !== "too_large" || request.limit <= 1) throw error;
+        this.#pageRows.rows = Math.min(this.#pageRows.rows, Math.floor(request.limit / 2));
+        this.#deps.logger.info(
+          { limit: this.#pageRows.rows },
+          "a page was too large; asking for shorter ones",
+        );
+      }
+    }
+  }
+
+  async #apply(
+    { before, page, walk }: { before: Reading; page: WindowPage; walk: Walk },
+    counts: ReadCounts,
+  ): Promise<Reading> {
+    const { source, apply, marginSeconds } = this.#deps;
     const elements = walk.fresh.flatMap((index) => page.elements[index] ?? []);
     const snapshots = elements.flatMap((one) => (one.kind === "order" ? [one.snapshot] : []));
     const unreadable = elements.flatMap((one) => (one.kind === "unreadable" ? [one] : []));
     const time = { requestedAt: page.requestedAt, marginSeconds };
+    const { via } = before.job;
+    const decisions = await apply.applyReads({
+      sourceId: source.sourceId,
+      via,
+      snapshots,
+      unreadable,
+      time,
+    });
     counts.requests += 1;
     counts.orders += snapshots.length;
     counts.unreadable += unreadable.length;
+    counts.applied += decisions.filter(isChange).length;
+    const references = elements.flatMap((one) => referenceOf(one) ?? []);
+    const differing = decisions.filter(differed).flatMap(({ reference }) => reference ?? []);
     return {
       ...before,
       walk,
       begunAt: before.begunAt ?? page.requestedAt,
       orders: before.orders + snapshots.length,
-      unapplied: [...before.unapplied, { sourceId: source.sourceId, via, snapshots, unreadable, time }],
-      listed:
-        before.listed === null || walk.pages > PAGES_MAX
-          ? null
-          : [...before.listed, ...elements.flatMap((one) => referenceOf(one) ?? [])],
+      listed: before.listed === null || walk.pages > PAGES_MAX ? null : [...before.listed, ...references],
+      differed: [...before.differed, ...differing],
     };
   }
 
-  /** Applies what is not applied yet, together with `alongside`. */
-  async #apply(
-    { unapplied }: Reading,
-    counts: ReadCounts,
-    alongside: (database: Queryable, decisions: readonly Decision[]) => Promise<void>,
-  ): Promise<void> {
-    const decisions = await this.#deps.apply.applyReads(unapplied, alongside);
-    counts.applied += decisions.filter(isChange).length;
-  }
-
-  /** Applies a page of a window that cannot be cut. */
-  async #applyPage(reading: Reading, { term, counts }: StepContext): Promise<Reading> {
-    const { sourceId } = this.#deps.source;
-    const { job, orders, begunAt = 0n, walk } = reading;
-    let { coverageId } = reading;
-    await this.#apply(reading, counts, async (database) => {
-      const { pages, window } = walk;
-      const long = { ...window, sourceId, sweep: job.sweep, begunAt, pages };
-      if (coverageId === undefined) coverageId = await beginLongWalk(database, term.lease, long);
-      else {
-        const page = { sourceId, coverageId, pages, orders, isProof: false };
-        await advanceLongWalk(database, term.lease, page);
-      }
-    });
-    return { ...reading, unapplied: [], coverageId };
-  }
-
-  async #commit(reading: Reading, context: StepContext): Promise<Step> {
-    const { client, clock, logger, marginSeconds } = this.#deps;
-    const { job, orders, begunAt = 0n } = reading;
-    const { window, proved: whole, pages } = reading.walk;
-    const clocksAgree = client.providerClock.disagreementSeconds() === null;
-    const isLate = begunAt >= addSeconds(window.until, marginSeconds);
-    const isProof = whole && job.proves && clocksAgree && isLate;
-    await this.#commitWindow(reading, { ...context, isProof });
-    job.noteRead({ whole, requests: pages, orders, nowMs: clock.monotonicMs() });
-    if (!whole) {
+  #conclude({ walk, begunAt = 0n, begunAtMs, ...found }: Reading): WindowRead {
+    const durationMs = Math.max(0, Math.round(this.#deps.clock.monotonicMs() - begunAtMs));
+    const { window, proved, pages } = walk;
+    if (!proved) {
       const sentence = "orders that share a timestamp change their order with each request; read again later";
-      logger.warn({ sweep: job.sweep, orders }, sentence);
+      this.#deps.logger.warn({ orders: found.orders }, sentence);
     }
-    return !job.proves ? "read" : isProof ? "proved" : "unproved";
-  }
-
-  #commitWindow(
-    reading: Reading,
-    { term: { lease }, counts, isProof }: StepContext & { isProof: boolean },
-  ): Promise<void> {
-    const { source, clock } = this.#deps;
-    const { sourceId } = source;
-    const { job, orders, coverageId, listed, begunAt = 0n, begunAtMs } = reading;
-    const { window, pages } = reading.walk;
-    return this.#apply(reading, counts, async (database, decisions) => {
-      if (coverageId !== undefined) {
-        await advanceLongWalk(database, lease, { sourceId, coverageId, pages, orders, isProof });
-      } else if (isProof) {
-        const durationMs = Math.max(0, Math.round(clock.monotonicMs() - begunAtMs));
-        const walked = { ...window, sourceId, sweep: job.sweep, begunAt, requests: pages, orders };
-        await recordWalked(database, lease, { ...walked, durationMs, listed });
-      }
-      await job.commit?.(database, { reading, decisions, proved: isProof });
-      // The mirror has them in a later state of the window than the pages showed: one of the two is wrong.
-      const references = decisions
-        .filter((decision) => leavesClaim(decision) && decision.storedVersion < window.until)
-        .flatMap(({ reference }) => reference ?? []);
-      await requestUnconfirmed(database, { sourceId, references });
-    });
-  }
-
-  async #noteFailure(job: Job, error: unknown): Promise<void> {
-    this.#failures += 1;
-    const repeated = this.#failures >= FAILURES_BEFORE_SHORTER;
-    const isTooLarge = error instanceof WalkTooLargeError;
-    if (repeated || isTooLarge) job.shorten();
-    const isHopeless = error instanceof WalkStalledError || error instanceof WalkForgottenError;
-    if (repeated || isTooLarge || isHopeless) this.forget();
-    if (!isTooLarge) await job.noteFailure?.(describeMessage(error));
+    return { window, begunAt, durationMs, whole: proved, requests: pages, ...found };
   }
 }
 
@@ -271,16 +224,20 @@ function referenceOf(element: ListedOrder): string | null {
   return element.kind === "order" ? element.snapshot.fields.reference : element.reference;
 }
 
-function assertWalks({ outcome }: Walk): void {
-  if (outcome?.kind === "too_large") {
-    throw new WalkTooLargeError("the window has more pages than one transaction takes");
-  }
-  if (outcome?.kind === "stalled") {
-    throw new WalkStalledError("the provider says that there are more orders but does not list them");
-  }
+/** The mirror did not have what the provider shows; it may still not, where the key of the order did not allow the repair. */
+function differed({ verdict, conflict, version, storedVersion }: Decision): boolean {
+  const isBehind = version !== null && storedVersion !== null && storedVersion < version;
+  return verdict === "applied" || verdict === "corrected" || conflict || isBehind;
 }
 
-/** A window has more pages than one transaction takes; a shorter window has fewer. Not a fault of the provider. */
+function assertWalks({ outcome }: Walk): void {
+  if (outcome?.kind === "too_large")
+    throw new WalkTooLargeError("the window has more pages than one walk takes");
+  if (outcome?.kind === "stalled")
+    throw new WalkStalledError("the provider says that there are more orders but does not list them");
+}
+
+/** A window has more pages than one walk takes; a shorter window has fewer. Not a fault of the provider. */
 export class WalkTooLargeError extends OrderMirrorError {
   override readonly name = "WalkTooLargeError";
   override readonly retry = "later";

@@ -204,8 +204,10 @@ async function readJsonBody(endpoint: string, response: Response): Promise<{ tex
     throw makeUnreadable(endpoint, response, "the content type is not JSON");
   }
   const bytes = await readBytes(response.body, BODY_BYTES_MAX);
-  if (bytes === undefined)
-    throw makeUnreadable(endpoint, response, `the body exceeds ${BODY_BYTES_MAX} bytes`);
+  if (bytes === undefined) {
+    const text = `the answer to ${endpoint} exceeds ${BODY_BYTES_MAX} bytes`;
+    throw new ProviderError(text, { failure: "too_large", status: response.status, retry: "later" });
+  }
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, value: JSON.parse(text) };

@@ -95,12 +95,20 @@ export const VARIANTS: readonly Variant[] = [
     test: "nothing within the margin is ever refuted, so a true event survives a lagging read",
   },
   {
-    flaw: "progress of a long walk kept in memory",
-    in: "poll/coverage.sql.ts",
-    find: "  if (!rows[0].advanced) throw new WalkForgottenError(",
-    replace: "  if (!rows[0].held) throw new WalkForgottenError(",
+    flaw: "a window whose pages a restored database has lost is recorded",
+    in: "database/leases.sql.ts",
+    find: "\n    and server = mirror.server_identity()",
+    replace: "",
     by: "integration/poll/pollLedger",
-    test: "the ledger does not know a page of a long walk whose earlier pages it has lost",
+    test: "the ledger records nothing under a lease that was taken before the database was restored",
+  },
+  {
+    flaw: "a head sweep makes proofs of windows that were walked after it began",
+    in: "poll/coverage.sql.ts",
+    find: " and c.coverage_id <= $7::bigint\n",
+    replace: " and $7::bigint is not null\n",
+    by: "integration/poll/pollLedger",
+    test: "the ledger makes no proof of a window that was walked after the head sweep began",
   },
   {
     flaw: "a contradiction by a concurrent writer goes unnoticed",
@@ -218,7 +226,7 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "an open window is read in whatever direction its pages have",
     in: "domain/window/walk.ts",
-    find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range);',
+    find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range, rows);',
     replace: "",
     by: "unit/domain/walkAgainstNastyProvider",
     test: "a walk over the pages of a nasty provider shows every order that was there when it began, if the window has no end and it is proved",
@@ -276,7 +284,7 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "a lease without a fence",
     in: "database/leases.sql.ts",
-    find: "  where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()\n  for share",
+    find: "  where ${IS_HELD}\n  for share",
     replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
     by: "integration/poll/leaseModel",
     test: "has one holder at a time and lets nobody else renew, write or release, in any sequence of events",

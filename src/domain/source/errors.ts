@@ -10,6 +10,8 @@ export type SourceFailure =
   | "unavailable"
   /** Concerns one answer. */
   | "unreadable"
+  /** More bytes than an answer may have. */
+  | "too_large"
   | "refused";
 
 /** Base class of what an OrderSource throws for a request. */

@@ -36,7 +36,9 @@ it("is not taken from a holder that acquired it while the other one waited", asy
   const second = await beside(
     pool,
     (client) =>
-      client.query("insert into mirror.leases values ('poll:live', 'first', 1, now() + interval '1 min')"),
+      client.query(
+        "insert into mirror.leases values ('poll:live', 'first', 1, now() + interval '1 min', mirror.server_identity())",
+      ),
     () => acquire("second"),
   );
   expect(second).toBeUndefined();

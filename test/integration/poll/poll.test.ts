@@ -172,7 +172,7 @@ describe("two pollers", () => {
 });
 
 describe("an interrupted cycle", () => {
-  it("applies nothing between two pages: the next cycle reads the window again", async () => {
+  it("keeps the pages that it has applied, and records no window: another process reads that again", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 23; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
     let pages = 0;
@@ -187,7 +187,7 @@ describe("an interrupted cycle", () => {
     await Promise.all([first.close(), expect(report).rejects.toThrow(PollerClosedError)]);
     // The open request would take a minute.
     expect(performance.now() - startedMs).toBeLessThan(20_000);
-    expect(await listReferences()).toEqual([]);
+    expect((await listReferences()).length).toBeGreaterThanOrEqual(5);
     expect(await readCoverage()).toEqual([]);
     provider.before = () => undefined;
     await poll(makeSut());

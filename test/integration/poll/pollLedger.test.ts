@@ -4,13 +4,10 @@ import { gaps } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import {
-  advanceLongWalk,
-  beginLongWalk,
   commitHead,
   readGaps,
   readWalked,
   recordWalked,
-  WalkForgottenError,
   type HeadWindow,
 } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
@@ -36,6 +33,8 @@ const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
 const expire = () => pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
 const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
   beginPolling(pool, lease, { sourceId: "live", ...state });
+/** Whatever was walked so far. */
+const ALL = 2n ** 62n;
 /** A window that was walked to its end, and then the head sweep that makes it a proof. */
 const walk = (lease: Lease, { since, until }: Window, unlisted: readonly string[] = []) =>
   recordWalked(pool, lease, {
@@ -50,15 +49,12 @@ const walk = (lease: Lease, { since, until }: Window, unlisted: readonly string[
     listed: unlisted.length === 0 ? null : [],
   });
 const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
-  commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, closes: true, ...more });
+  commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, closes: ALL, ...more });
 const prove = async (lease: Lease, since: bigint, until: bigint) => {
   await walk(lease, { since, until });
   return head(lease);
 };
-const LONG = { sourceId: "live", pages: 2, orders: 4, isProof: false };
-/** The text of a row with the mode alone. */
-const polledAs = "(live,,)";
-const CYCLE = { sourceId: "live", polledAs, quietMs: 0, marginSeconds: 300 };
+const CYCLE = { sourceId: "live", mode: "live", provider: "ours", quietMs: 0, marginSeconds: 300 } as const;
 
 it("a lease goes to one of many concurrent candidates", async () => {
   const wanted = await Promise.all(
@@ -71,16 +67,6 @@ describe("writes under a lost lease", () => {
   const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
     "recording a walked window": (lease) => walk(lease, { since: 0n, until: 10n }),
     "committing a head sweep": (lease) => head(lease),
-    "beginning a window that is applied page by page": (lease) =>
-      beginLongWalk(pool, lease, {
-        sourceId: "live",
-        sweep: "proof",
-        since: 0n,
-        until: 1n,
-        begunAt: 1n,
-        pages: 1,
-      }),
-    "applying a page of it": (lease) => advanceLongWalk(pool, lease, { ...LONG, coverageId: 1n }),
     "beginning to poll": (lease) => begin(lease),
     "beginning a cycle": (lease) => beginCycle(pool, lease, { ...CYCLE, intervalMs: 1 }),
     "ending a cycle": (lease) =>
@@ -121,14 +107,17 @@ describe("writes under a lost lease", () => {
 });
 
 describe("a cycle", () => {
-  it("does not start when the source is no longer as it was when it was checked", async () => {
+  it("does not start while the source is paused, or belongs to another mode or provider", async () => {
     const lease = await lead();
     await begin(lease);
     const cycle = { ...CYCLE, intervalMs: 30_000 };
     await pool.query("update mirror.sources set paused_at = now()");
-    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "source_changed" });
+    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "paused" });
     await pool.query("update mirror.sources set paused_at = null, provider = 'another'");
-    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "source_changed" });
+    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "foreign" });
+    expect(await beginCycle(pool, lease, { ...cycle, mode: "test", provider: "another" })).toMatchObject({
+      kind: "foreign",
+    });
     await pool.query("update mirror.sources set provider = null");
     expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "begun" });
   });
@@ -147,14 +136,14 @@ describe("the ledger", () => {
     const lease = await lead();
     await begin(lease, { historySince: 0n, polledThrough: 0n });
     await walk(lease, { since: 0n, until: 20n });
-    expect(await readWalked(pool, "live")).toEqual({ waits: true, reach: 20n });
-    expect(await head(lease, { closes: false, cursor: 7n })).toMatchObject({
+    expect(await readWalked(pool, "live")).toEqual({ upTo: expect.any(BigInt) as unknown, reach: 20n });
+    expect(await head(lease, { closes: null, cursor: 7n })).toMatchObject({
       polledThrough: 7n,
-      safeThrough: undefined,
+      safeThrough: null,
     });
-    expect(await head(lease, { since: 21n })).toMatchObject({ safeThrough: undefined });
+    expect(await head(lease, { since: 21n })).toMatchObject({ safeThrough: null });
     expect(await head(lease, { since: 20n })).toMatchObject({ safeThrough: 20n });
-    expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
+    expect(await readWalked(pool, "live")).toEqual({ upTo: null, reach: null });
   });
   it("counts no window of another source, whatever it is", async () => {
     const lease = await lead();
@@ -164,7 +153,7 @@ describe("the ledger", () => {
       `insert into mirror.coverage (source_id, since, until, sweep, proved, awaits_head, fence, requests, orders)
        select 'other', 0, 1000, 'proof', proved, not proved, 0, 1, 1 from unnest(array[true, false]) as proved`,
     );
-    expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
+    expect(await readWalked(pool, "live")).toEqual({ upTo: null, reach: null });
     expect((await prove(lease, 0n, 5n)).safeThrough).toBe(5n);
     const { rows } = await pool.query(
       "select proved, awaits_head from mirror.coverage where source_id = 'other' order by proved",
@@ -204,7 +193,7 @@ describe("the ledger", () => {
     );
     await walk(lease, { since: 0n, until: 10n }, ["R1"]);
     await walk(lease, { since: 10n, until: 20n });
-    expect(await head(lease)).toMatchObject({ safeThrough: undefined, doubted: 1 });
+    expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
     const { rows: asked } = await pool.query("select reference, unconfirmed from mirror.refetches");
     expect(asked).toEqual([{ reference: "R1", unconfirmed: true }]);
     const readDoubt = async () =>
@@ -217,17 +206,23 @@ describe("the ledger", () => {
     expect(await readDoubt()).toEqual([{ is: false }]);
     await pool.query("delete from mirror.orders; delete from mirror.refetches");
   });
-  it("does not know a page of a long walk whose earlier pages it has lost", async () => {
+  it("makes no proof of a window that was walked after the head sweep began", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 0n, polledThrough: 0n });
+    await walk(lease, { since: 0n, until: 10n });
+    const { upTo } = await readWalked(pool, "live");
+    await walk(lease, { since: 10n, until: 20n });
+    expect(await head(lease, { since: 0n, closes: upTo })).toMatchObject({ safeThrough: 10n });
+    expect(await head(lease, { since: 0n })).toMatchObject({ safeThrough: 20n });
+  });
+  it("records nothing under a lease that was taken before the database was restored", async () => {
     const lease = await lead();
     await begin(lease);
-    const window = { since: 0n, until: 1n, begunAt: 1n };
-    const coverageId = await beginLongWalk(pool, lease, { ...LONG, ...window, sweep: "proof", pages: 3 });
-    await advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 4 });
-    await expect(advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 6 })).rejects.toThrow(
-      WalkForgottenError,
-    );
-    await advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 5, isProof: true });
-    expect(await head(lease)).toMatchObject({ safeThrough: 1n });
+    await pool.query("update mirror.leases set server = 'before'");
+    await expect(walk(lease, { since: 0n, until: 10n })).rejects.toThrow(LeaseLostError);
+    expect(await acquireLease(pool, { name: "poll:live", holder: "b", ...TTL })).toMatchObject({
+      holder: "b",
+    });
   });
   it("finds the gaps, oldest or newest first", async () => {
     const lease = await lead();

@@ -40,7 +40,7 @@ async function commit(since: number, until: number, proved = true): Promise<void
     await recordWalked(pool, lease, { ...window, ...counts, sourceId });
     // As a breach leaves it.
     if (!proved) await pool.query("update mirror.coverage set awaits_head = false where awaits_head");
-    await commitHead(pool, lease, { sourceId, since: at(-10_000), cursor: at(until), closes: true });
+    await commitHead(pool, lease, { sourceId, since: at(-10_000), cursor: at(until), closes: 2n ** 62n });
   }
 }
 

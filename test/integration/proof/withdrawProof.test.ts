@@ -42,7 +42,7 @@ const walk = ({ since, until }: Window) =>
     durationMs: 0,
     listed: [],
   });
-const head = () => commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, closes: true });
+const head = () => commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, closes: 2n ** 62n });
 const commit = async (window: Window) => {
   await walk(window);
   return head();

@@ -3,7 +3,7 @@ import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { assertOurs, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
+import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -54,9 +54,13 @@ const notePolled = () =>
     "insert into mirror.poll_state (source_id, history_since, polled_through, safe_through) values ('live', 1, 2, 2)",
   );
 
-function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () => Promise.resolve()): Poller {
+function startPoller(client: MemoryProvider, config?: SourceConfig): Poller {
   const settings = { backfillSince: "P1D", holder: "test", marginSeconds: MARGIN_SECONDS };
-  return makeLivePoller({ assertOurs: mayPoll, client, pool, ...settings });
+  const known = config && {
+    source: { sourceId: "live", mode: config.mode, provider: nameProvider(config) },
+    assertOurs: () => assertOurs(pool, config),
+  };
+  return makeLivePoller({ client, pool, ...settings, ...known });
 }
 
 const readLive = async () => (await readStandings(pool))[0]!;
@@ -95,14 +99,14 @@ describe("a source", () => {
     provider.before = () => {
       throw new UnavailableError("nobody answers there");
     };
-    const poller = startPoller(provider, () => assertOurs(pool, wrong));
+    const poller = startPoller(provider, wrong);
     expect(await poller.runOnce()).toMatchObject({ outcome: "failed" });
     // The source belongs to that address while a poller tries to read there.
     await expect(record(sourceAt(FORMER))).rejects.toThrow("belongs to https://wrong.example");
     await poller.close();
     await record(sourceAt(FORMER));
 
-    const late = startPoller(provider, () => assertOurs(pool, wrong));
+    const late = startPoller(provider, wrong);
     const reads = provider.reads.length;
     expect(await late.runOnce()).toMatchObject({
       outcome: "failed",

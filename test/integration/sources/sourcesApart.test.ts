@@ -75,7 +75,7 @@ const walk = (sourceId: string, from: number, to: number, listed: string[] | nul
   });
 /** The head sweep that makes proofs of the walked windows. */
 const prove = (sourceId: string) =>
-  commitHead(pool, leases.get(sourceId)!, { sourceId, since: 0n, cursor: BASE, closes: true });
+  commitHead(pool, leases.get(sourceId)!, { sourceId, since: 0n, cursor: BASE, closes: 2n ** 62n });
 const withdraw = (sourceId: string) =>
   pool.query("select mirror.withdraw_proof($1, $2, 'missed_change', 'R', 'poll', 'a test')", [
     sourceId,

@@ -11,6 +11,6 @@ export async function readPollState(pool: Pool, sourceId: string): Promise<PollS
   return rows.map(({ since, through, safe }) => ({
     historySince: BigInt(since),
     polledThrough: BigInt(through),
-    safeThrough: safe === null ? undefined : BigInt(safe),
+    safeThrough: safe === null ? null : BigInt(safe),
   }))[0];
 }

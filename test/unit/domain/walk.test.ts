@@ -103,9 +103,9 @@ describe("a full page that is not sorted", () => {
     const first = receivePage(start(), page(unsorted));
     expect(asked(first)).toBe("08:59:59/09:10:00+0");
     const second = receivePage(first, page(["d 09:05:00"]));
-    expect(asked(second)).toBe("09:09:59/09:40:00+0");
+    expect(asked(second)).toBe("09:09:59/09:40:02+0");
     const third = receivePage(second, page(["b 09:10:00", "e 09:25:00"]));
-    expect(asked(third)).toBe("09:39:59/10:00:01+0");
+    expect(asked(third)).toBe("09:40:01/10:00:01+0");
     const last = receivePage(third, page(["a 09:40:00", "c 09:50:00"]));
     expect([last.outcome, third.fresh]).toEqual([READ, [1]]);
   });

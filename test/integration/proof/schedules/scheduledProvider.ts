@@ -45,6 +45,8 @@ export interface ScheduledProvider extends OrderSource {
   readonly poisoned: Set<string>;
   /** Orders that lists show without a readable time. */
   readonly garbled: Set<string>;
+  /** Orders with which no page of a list can be served. */
+  readonly breaking: Set<string>;
   /** Runs before each answer to a list request. */
   before: () => Promise<void> | void;
   change(reference: string, skewSeconds: number): Shown;
@@ -108,6 +110,8 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
         : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
     const listed = (make.descending ? sorted.toReversed() : sorted).slice(0, provider.listsAtMost);
     const page = listed.slice(query.offset, query.offset + make.limit);
+    if (page.some(({ reference }) => provider.breaking.has(reference)))
+      throw new ProviderError("this page cannot be served", { failure: "unavailable" });
     const raws = page.map((one) => write(one, provider.garbled.has(one.reference)));
     return {
       elements: raws.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
@@ -122,6 +126,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     listsAtMost: Infinity,
     poisoned: new Set(),
     garbled: new Set(),
+    breaking: new Set(),
     before: () => undefined,
     change(reference, skewSeconds) {
       const status = `status ${(revision += 1) % make.statuses}`;

@@ -69,6 +69,7 @@ const arbitraryStep = fc.oneof(
   weigh(1, fc.record({ kind: fc.constant("goBack" as const), seconds: fc.constantFrom(60, 900, 7_200) })),
   weigh(1, fc.record({ kind: fc.constant("fall" as const), order, seconds: fc.constantFrom(120, 3_600) })),
   weigh(2, fc.record({ kind: fc.constantFrom("poison" as const, "garble" as const), order })),
+  weigh(2, fc.record({ kind: fc.constant("break" as const), order })),
   weigh(1, fc.record({ kind: fc.constant("hide" as const), listed: fc.constantFrom(0, 0, 1, 2) })),
   weigh(2, fc.record({ kind: fc.constant("heal" as const) })),
   weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
@@ -204,6 +205,8 @@ class ScheduledRun {
         return void provider.poisoned.add(one.order);
       case "garble":
         return void provider.garbled.add(one.order);
+      case "break":
+        return void provider.breaking.add(one.order);
       case "hide":
         provider.listsAtMost = one.listed;
         return;
@@ -211,6 +214,7 @@ class ScheduledRun {
         provider.listsAtMost = Infinity;
         provider.poisoned.clear();
         provider.garbled.clear();
+        provider.breaking.clear();
         return;
       case "wait":
         return world.advance(one.seconds);
@@ -304,6 +308,7 @@ class ScheduledRun {
     provider.listsAtMost = Infinity;
     provider.poisoned.clear();
     provider.garbled.clear();
+    provider.breaking.clear();
     // Claims may be dated five minutes ahead.
     await world.advance(MARGIN_SECONDS + 600);
     await this.cycle();

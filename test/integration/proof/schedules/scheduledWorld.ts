@@ -308,6 +308,12 @@ function makeWorld(lane: {
       return rows;
     },
     keep: async () => void (await backup.query("select virtual.keep($1)", [sourceId])),
-    restore: async () => void (await backup.query("select virtual.restore($1)", [sourceId])),
+    async restore() {
+      await backup.query("select virtual.restore($1)", [sourceId]);
+      // As after any restoration, the lease was taken on another server.
+      await backup.query("update mirror.leases set server = 'another' where name = 'poll:' || $1", [
+        sourceId,
+      ]);
+    },
   };
 }
