@@ -7,7 +7,7 @@ import type { Logger } from "../process/telemetry/logger.ts";
 
 // What is removed by age: the rules, the statements of their steps, and a pass of all. Start at `removeAllOld`.
 
-export interface RetentionStep {
+interface RetentionStep {
   readonly removed: number;
   readonly looked: number;
   /** True when nothing more is to be done now. */
@@ -24,7 +24,7 @@ interface StepQuery {
  * Removes rows of one table, one step at a time. The next step, even of another process, resumes where this one ended,
  * so that not every pass examines rows that have to stay. Only one process at a time may run a rule.
  */
-export type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
+type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
 
 const BIGINT_MAX = "9223372036854775807";
 const CUTOFF = "to_timestamp($1::numeric / 1000000000)";
@@ -42,6 +42,7 @@ interface Aged {
   readonly waits?: string;
 }
 
+/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. */
 const EVENTS: Aged = {
   walk: "events",
   table: "mirror.inbox",
@@ -56,7 +57,10 @@ const EVENTS: Aged = {
   )`,
 };
 
-/* An event whose decision is no longer in the history is about no order that is known. */
+/**
+ * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever.
+ * An event whose decision is no longer in the history is about no order that is known.
+ */
 const UNNAMED_EVENTS: Aged = {
   walk: "unnamed events",
   table: "mirror.inbox",
@@ -73,6 +77,7 @@ const UNNAMED_EVENTS: Aged = {
   )`,
 };
 
+/** Quarantined reads that name no order. */
 const UNNAMED_READS: Aged = {
   walk: "unnamed reads",
   table: "mirror.quarantine",
@@ -84,6 +89,12 @@ const UNNAMED_READS: Aged = {
   )`,
 };
 
+/**
+ * Walked windows, except proved ones that begin before history_since or end beyond safe_through: these two values
+ * summarise the others, and mirror.proved shows that to readers. Windows that stay may still move one of the two, when
+ * a gap is filled or a backfill meets the history. If a proof is withdrawn, its remainder becomes a separate window, so
+ * nothing is removed too early.
+ */
 const COVERAGE: Aged = {
   walk: "coverage",
   table: "mirror.coverage",
@@ -99,6 +110,17 @@ const COVERAGE: Aged = {
   )`,
 };
 
+/** Changes that an endpoint of outgoing webhooks has not been notified of; `t` is the change. */
+const TO_BE_SENT = `
+  exists (
+    select from mirror.outgoing_endpoints e
+    where t.source_id = any (e.source_ids) and e.position < t.position)
+  or exists (
+    select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
+      on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position
+    where d.state = 'pending')`;
+
+/** Changes of the feed: readers that have not read them must start again. */
 const CHANGES: Aged = {
   walk: "changes",
   table: "mirror.changes",
@@ -112,10 +134,11 @@ const CHANGES: Aged = {
     from (select source_id, max(position) as position from gone group by source_id) g
     where s.source_id = g.source_id and s.removed_position < g.position
   )`,
+  waits: TO_BE_SENT,
 };
 
-/*
- * Not only the rows of this step: an older row that had to stay, because its order showed it at the time, was replaced
+/**
+ * Observations, except each order's current one, which explains its state. Not only the rows of this step: an older row that had to stay, because its order showed it at the time, was replaced
  * by a later one. So examining all later rows finds all replaced ones.
  */
 const HISTORY: Aged = {
@@ -149,65 +172,8 @@ const HISTORY: Aged = {
  */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
-/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. @internal */
-export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, EVENTS);
-
-/** Looks again at events that had to stay. @internal */
-export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
-
-/**
- * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever.
- * @internal
- */
-export const removeUnnamedEvents: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_EVENTS);
-
-/** Looks again at events that awaited a decision. @internal */
-export const removeUnnamedEventsThatStayed: RetentionRule = (pool, query) =>
-  lookAgain(pool, query, UNNAMED_EVENTS);
-
-/** Removes what reads brought and names no order. @internal */
-export const removeUnnamedReads: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_READS);
-
-/** Observations, except each order's current one, which explains its state. @internal */
-export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query, HISTORY);
-
-/** Old observations that their orders do not show any longer, found by the young ones that replaced them. @internal */
-export const removeSuperseded: RetentionRule = (pool, query) =>
-  walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
-
-/**
- * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing webhooks
- * has not been notified of waits for that.
- * @internal
- */
-export const removeChanges: RetentionRule = (pool, query) =>
-  walkOn(pool, query, { ...CHANGES, waits: TO_BE_SENT });
-
-const TO_BE_SENT = `
-  exists (
-    select from mirror.outgoing_endpoints e
-    where t.source_id = any (e.source_ids) and e.position < t.position)
-  or exists (
-    select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
-      on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position
-    where d.state = 'pending')`;
-
-/**
- * Walked windows, except proved ones that begin before history_since or end beyond safe_through: these two values
- * summarise the others, and mirror.proved shows that to readers. Windows that stay may still move one of the two, when
- * a gap is filled or a backfill meets the history. If a proof is withdrawn, its remainder becomes a separate window, so
- * nothing is removed too early.
- * @internal
- */
-export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query, COVERAGE);
-
-/** Looks again at windows that had to stay. @internal */
-export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
-
-/**
- * Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. @internal
- */
-export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
+/** Removes outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
+const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(
     pool,
     `with batch as materialized (
@@ -315,51 +281,72 @@ type KeptFor = Pick<Config, "changesKeptFor" | "historyKeptFor" | "eventsKeptFor
 
 /** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: KeptFor): Rule[] {
-  const unnamed = { what: "input about no order", keptFor: eventsKeptFor ?? UNNAMED_KEPT_FOR };
+  const walk = (what: string, keptFor: string | null, aged: Aged, until?: string): Rule => ({
+    what,
+    keptFor,
+    rule: (pool, query) => walkOn(pool, query, aged, until),
+  });
+  const again = (what: string, keptFor: string | null, aged: Aged): Rule => ({
+    what,
+    keptFor,
+    rule: (pool, query) => lookAgain(pool, query, aged),
+    stepsMax: AGAIN_STEPS_MAX,
+  });
+  const unnamed = ["input about no order", eventsKeptFor ?? UNNAMED_KEPT_FOR] as const;
   return [
-    {
-      what: "coverage",
-      keptFor: COVERAGE_KEPT_FOR,
-      rule: removeCoverageThatStayed,
-      stepsMax: AGAIN_STEPS_MAX,
-    },
-    { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
+    again("coverage", COVERAGE_KEPT_FOR, COVERAGE),
+    walk("coverage", COVERAGE_KEPT_FOR, COVERAGE),
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
-    { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
-    { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
-    { what: "history", keptFor: historyKeptFor, rule: removeHistory },
-    { ...unnamed, rule: removeUnnamedEventsThatStayed, stepsMax: AGAIN_STEPS_MAX },
-    { ...unnamed, rule: removeUnnamedEvents },
-    { ...unnamed, rule: removeUnnamedReads },
-    { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax: AGAIN_STEPS_MAX },
-    { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
+    walk("changes", changesKeptFor, CHANGES),
+    // Old observations that their orders do not show any longer, found by the young ones that replaced them.
+    walk("history", historyKeptFor, { ...HISTORY, walk: "superseded history" }, SETTLED),
+    walk("history", historyKeptFor, HISTORY),
+    again(...unnamed, UNNAMED_EVENTS),
+    walk(...unnamed, UNNAMED_EVENTS),
+    walk(...unnamed, UNNAMED_READS),
+    again("events", eventsKeptFor, EVENTS),
+    walk("events", eventsKeptFor, EVENTS),
   ];
 }
 
-/** Removes what is older than configured. */
-export async function removeAllOld(pass: Pass, config: KeptFor): Promise<void> {
-  for (const { keptFor, ...rule } of listRules(config))
-    if (keptFor !== null) await removeOld(pass, rule, { cutoff: resolveSince(keptFor, pass.clock.now()) });
+/**
+ * Removes what is older than configured, `stepRows` at a time, until `renew` says that another process does. Returns what
+ * each rule examined and removed.
+ */
+export async function removeAllOld(pass: Pass, config: KeptFor, stepRows = STEP_ROWS): Promise<Removal[]> {
+  const removals: Removal[] = [];
+  for (const rule of listRules(config)) {
+    if (rule.keptFor === null || removals.at(-1)?.isOurs === false) continue;
+    const query = { cutoff: resolveSince(rule.keptFor, pass.clock.now()), limit: stepRows };
+    removals.push(await removeOld(pass, rule, query));
+  }
+  return removals;
 }
 
-/**
- * Removes what a rule says is older than `cutoff`, in small steps; returns how many rows it examined and removed.
- * @internal
- */
-export async function removeOld(
+interface Removal extends Pick<Rule, "what"> {
+  readonly looked: number;
+  readonly removed: number;
+  /** False: another process holds the lease. */
+  readonly isOurs: boolean;
+}
+
+/** Removes what a rule says is old, in small steps with a pause after each. */
+async function removeOld(
   { pool, clock, logger, signal, renew }: Pass,
-  { what, rule, stepsMax = Infinity }: Omit<Rule, "keptFor">,
-  { cutoff, limit = STEP_ROWS }: Pick<StepQuery, "cutoff"> & Partial<StepQuery>,
-): Promise<{ removed: number; looked: number }> {
+  { what, rule, stepsMax = Infinity }: Rule,
+  query: StepQuery,
+): Promise<Removal> {
   let removed = 0;
   let looked = 0;
-  for (let steps = 1; !signal.aborted; steps += 1) {
-    const step = await rule(pool, { cutoff, limit });
+  let isOurs = true;
+  for (let steps = 1; isOurs && !signal.aborted; steps += 1) {
+    const step = await rule(pool, query);
     removed += step.removed;
     looked += step.looked;
-    if (step.over || steps >= stepsMax || !(await renew())) break;
-    await clock.sleep(STEP_PAUSE_MS, signal);
+    if (step.over || steps >= stepsMax) break;
+    isOurs = await renew();
+    if (isOurs) await clock.sleep(STEP_PAUSE_MS, signal);
   }
   if (removed > 0) logger.info({ what, rows: removed }, "removed what was kept long enough");
-  return { removed, looked };
+  return { what, looked, removed, isOurs };
 }

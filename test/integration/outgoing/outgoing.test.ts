@@ -21,7 +21,6 @@ import {
 } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { openOutgoing, UNDER_WAY_MAX } from "../../../src/outgoing/outgoing.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
-import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
@@ -522,20 +521,20 @@ describe("deliveries", () => {
     const endpoint = await open();
     await change(["A"]);
     await settled("delivered 1 status 204");
-    const remove = async () => (await removeOlder(pool, [removeDelivered], { keptDays: 1 })).removed;
+    const remove = async () => (await removeOlder(pool, {})).removed;
     expect(await remove()).toBe(0);
     await pool.query(emptying("changes"));
     await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
     await reviveDead(pool, endpoint.endpointId);
     await settled("dead 1 change_removed");
     await pool.query(
-      "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now() - interval '2 days'",
+      "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now() - interval '8 days'",
     );
     expect(await remove()).toBe(1);
   });
 
   it("are made of every change: until then, and while a person pauses the endpoint, changes are not removed", async () => {
-    const remove = async () => (await removeOlder(pool, [removeChanges], { keptDays: 30 })).removed;
+    const remove = async () => (await removeOlder(pool, { keptFor: { changesKeptFor: "P30D" } })).removed;
     await change(["A", "B", "C"]);
     await pool.query("update mirror.changes set changed_at = changed_at - interval '9 years'");
     await setEndpointPaused(pool, { endpointId: "erp", paused: true });

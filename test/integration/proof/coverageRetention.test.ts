@@ -7,7 +7,6 @@ import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
-import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
@@ -66,8 +65,7 @@ async function thin(limit = 1_000): Promise<number> {
 }
 
 async function removeRead(limit = 1_000): Promise<number> {
-  const rules = [removeCoverageThatStayed, removeCoverage];
-  return (await removeOlder(pool, rules, { keptDays: 2, limit })).removed;
+  return (await removeOlder(pool, { stepRows: limit })).removed;
 }
 
 const countRows = async () =>

@@ -5,7 +5,6 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
-import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { beside } from "../../support/servers/beside.ts";
@@ -215,7 +214,8 @@ describe("an erased order", () => {
     for (let round = 0; round < 20; round += 1) {
       const reference = `ORD-R${round}`;
       for (const version of [1, 2, 3]) await tell(sketch(reference, version));
-      await Promise.all([erase(reference), removeOlder(pool, [removeEvents], { keptDays: -1, limit: 2 })]);
+      const pass = { keptFor: { eventsKeptFor: "P1D" }, aheadDays: 2, stepRows: 2 };
+      await Promise.all([erase(reference), removeOlder(pool, pass)]);
       expect(await findAnywhere(reference)).toEqual([]);
     }
     const { rows } = await pool.query(
@@ -227,7 +227,8 @@ describe("an erased order", () => {
   it("is erased from an event whose decision is no longer in the history", async () => {
     for (const reference of ["ORD-1", "ORD-12"])
       for (const version of [1, 2]) await tell(sketch(reference, version, `status ${version}`));
-    expect(await removeOlder(pool, [removeHistory], { keptDays: -1 })).toMatchObject({ removed: 2 });
+    const pass = { keptFor: { historyKeptFor: "P1D" }, aheadDays: 2 };
+    expect(await removeOlder(pool, pass)).toMatchObject({ removed: 2 });
     expect(await erase()).toMatchObject({ events: 2 });
     expect(await findAnywhere()).toEqual([]);
     expect(await pool.query("select seq from mirror.inbox where body <> '{\"erased\":true}'")).toMatchObject({

@@ -1,21 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import {
-  removeChanges,
-  removeEvents,
-  removeEventsThatStayed,
-  removeHistory,
-  removeSuperseded,
-  removeUnnamedEvents,
-  removeUnnamedEventsThatStayed,
-  removeUnnamedReads,
-  type RetentionRule,
-} from "../../../src/retention/retention.sql.ts";
 import { readFeed } from "../../../src/api/feedReader.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { removeOlder } from "../../support/mirror/retention.ts";
+import { removeOlder, type TestPass } from "../../support/mirror/retention.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
@@ -47,8 +36,10 @@ describe("retention removes old rows", () => {
       update mirror.inbox set received_at = received_at - interval '${span}';
       update mirror.history set seen_at = seen_at - interval '${span}';
       update mirror.changes set changed_at = changed_at - interval '${span}'`);
-  const remove = async (...rules: RetentionRule[]) =>
-    (await removeOlder(pool, rules, { keptDays: 7, limit: 2 })).removed;
+  const remove = async (keptFor: TestPass["keptFor"] = {}) =>
+    (await removeOlder(pool, { keptFor, stepRows: 2 })).removed;
+  const events = { eventsKeptFor: "P7D" };
+  const history = { historyKeptFor: "P7D" };
   const list = async (query: string) =>
     (await pool.query<{ name: string }>(query)).rows.map(({ name }) => name);
 
@@ -63,10 +54,10 @@ describe("retention removes old rows", () => {
     await pool.query(`
       insert into mirror.quarantine (source_id, via, reference, reason, raw)
       values ('live', 'poll', null, 'unreadable_order', '{}'), ('live', 'poll', 'R', 'unreadable_order', '{"a":1}')`);
-    await age();
-    await pool.query("update mirror.quarantine set quarantined_at = quarantined_at - interval '10 days'");
+    await age("40 days");
+    await pool.query("update mirror.quarantine set quarantined_at = quarantined_at - interval '40 days'");
     await applyEvents(await put("evt_young", Buffer.from("not JSON either")));
-    expect(await remove(removeUnnamedEventsThatStayed, removeUnnamedEvents, removeUnnamedReads)).toBe(3);
+    expect(await remove()).toBe(3);
     const left = () => list("select event_id as name from mirror.inbox order by seq");
     expect(await left()).toEqual(["evt_order", "evt_unreadable", "evt_waiting", "evt_young"]);
     expect(await list("select coalesce(reference, via) as name from mirror.quarantine order by 1")).toEqual([
@@ -75,12 +66,13 @@ describe("retention removes old rows", () => {
       "webhook",
     ]);
     await applyEvents(waiting);
-    expect(await remove(removeUnnamedEventsThatStayed)).toBe(1);
+    expect(await remove()).toBe(1);
     expect(await left()).toEqual(["evt_order", "evt_unreadable", "evt_young"]);
   });
 
   it("of events, and of those without a decision or in quarantine once they no longer have to stay", async () => {
-    await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
+    const unreadable = makeEventBody({ id: "u", order: { reference: "U", updatedAt: "some day" } });
+    await applyEvents(await put("evt_bad", unreadable));
     const waiting = await put(
       "evt_waiting",
       makeEventBody({ id: "w", order: { reference: "W", updatedAt: at(1) } }),
@@ -88,19 +80,19 @@ describe("retention removes old rows", () => {
     await tell("evt_a", "A", 1);
     await age();
     await tell("evt_young", "B", 1);
-    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
-    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(0);
+    expect(await remove(events)).toBe(1);
+    expect(await remove(events)).toBe(0);
     await applyEvents(waiting);
-    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await remove(events)).toBe(1);
     await pool.query("update mirror.quarantine set state = 'dismissed'");
-    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await remove(events)).toBe(1);
     expect(await list("select event_id as name from mirror.inbox")).toEqual(["evt_young"]);
   });
 
   it("of events, and a repeated delivery afterwards changes nothing", async () => {
     await tell("evt_1", "A", 1);
     await age();
-    await remove(removeEvents);
+    await remove(events);
     expect(await tell("evt_1", "A", 1)).toMatchObject([{ verdict: "duplicate" }]);
     expect(await list("select reference as name from mirror.changes")).toEqual(["A"]);
   });
@@ -113,7 +105,7 @@ describe("retention removes old rows", () => {
     expect(await read()).toEqual([order]);
     expect(await list("select raw::text as name from mirror.history")).toEqual([null]);
     await age();
-    expect(await remove(removeEvents)).toBe(1);
+    expect(await remove(events)).toBe(1);
     expect(await read()).toEqual([order]);
     expect(await list("select raw::text as name from mirror.history")).toEqual([order]);
   });
@@ -123,7 +115,7 @@ describe("retention removes old rows", () => {
     await tell("evt_b", "B", 1);
     await age();
     await tell("evt_c", "C", 1);
-    expect(await remove(removeSuperseded, removeHistory)).toBe(2);
+    expect(await remove(history)).toBe(2);
     expect(await list("select event_id as name from mirror.history order by history_id")).toEqual([
       "evt_a3",
       "evt_b",
@@ -131,7 +123,7 @@ describe("retention removes old rows", () => {
     ]);
     await tell("evt_a4", "A", 4);
     await age("1 hour");
-    expect(await remove(removeSuperseded, removeHistory)).toBe(1);
+    expect(await remove(history)).toBe(1);
   });
 
   it("of the feed, and every reader within the removed rows must start again", async () => {
@@ -145,7 +137,7 @@ describe("retention removes old rows", () => {
       readers.push(await readEnd("live"));
     }
     await age();
-    expect(await removeOlder(pool, [removeChanges], { keptDays: 7 })).toMatchObject({ removed: 5 });
+    expect(await removeOlder(pool, { keptFor: { changesKeptFor: "P7D" } })).toMatchObject({ removed: 5 });
     const read = (after: (typeof readers)[number]) =>
       readFeed(pool, { sourceId: "live", after, limit: 10 }).then(
         () => "read",

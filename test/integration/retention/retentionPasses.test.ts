@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
@@ -13,11 +12,9 @@ beforeEach(() => clear());
 
 const clear = () => pool.query(EMPTY_MIRROR);
 const KEPT_DAYS = 7;
-const removeFromHistory = (limit?: number) =>
-  removeOlder(pool, [removeSuperseded, removeHistory], {
-    keptDays: KEPT_DAYS,
-    ...(limit === undefined ? {} : { limit }),
-  });
+const HISTORY_ONLY = { what: "history", keptFor: { historyKeptFor: `P${KEPT_DAYS}D` } };
+const removeFromHistory = (stepRows?: number) =>
+  removeOlder(pool, { ...HISTORY_ONLY, ...(stepRows !== undefined && { stepRows }) });
 const ageBy = (hours: number) =>
   pool.query("update mirror.history set seen_at = seen_at - make_interval(hours => $1)", [hours]);
 const read = (reference: string, version: number) =>
@@ -109,8 +106,7 @@ it("renews its lease with each step of a pass, and ends the pass when another wo
   for (const version of [1, 2, 3, 4, 5, 6]) await read(`R${version}`, version);
   await ageBy(240);
   const ask = (holder: string) => acquireLease(pool, { name: "retention", holder, ttlMs: 60_000 });
-  const pass = (renew: () => Promise<boolean>) =>
-    removeOlder(pool, [removeHistory], { keptDays: KEPT_DAYS, limit: 1, renew });
+  const pass = (renew: () => Promise<boolean>) => removeOlder(pool, { ...HISTORY_ONLY, stepRows: 1, renew });
   const lease = await ask("one");
   if (lease === undefined) throw new Error("the lease is taken");
   const takenByTwo: boolean[] = [];

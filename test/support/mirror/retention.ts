@@ -1,34 +1,39 @@
-import { instantFromMillis } from "../../../src/domain/order/instant.ts";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { removeOld, type RetentionRule } from "../../../src/retention/retention.sql.ts";
+import { removeAllOld } from "../../../src/retention/retention.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
-export const DAY_MS = 86_400_000;
+const DAY_SECONDS = 86_400;
 
-/** One pass of each rule, without the pauses between its steps; returns what all of them examined and removed. */
+export interface TestPass {
+  /** Each default: for ever. */
+  readonly keptFor?: Partial<Parameters<typeof removeAllOld>[1]>;
+  /** How far the clock of the pass is ahead, so that younger rows are old for it. */
+  readonly aheadDays?: number;
+  readonly stepRows?: number;
+  readonly renew?: () => Promise<boolean>;
+  readonly what?: string;
+}
+
+/** A pass of retention without the pauses between its steps; returns what it examined and removed, only of the rules of `what` if given. */
 export async function removeOlder(
   pool: Pool,
-  rules: readonly RetentionRule[],
-  { keptDays, limit, renew }: { keptDays: number; limit?: number; renew?: () => Promise<boolean> },
+  { keptFor, aheadDays = 0, stepRows, what, renew = () => Promise.resolve(true) }: TestPass,
 ): Promise<{ looked: number; removed: number }> {
-  const deps = {
-    pool,
-    clock: { ...systemClock, sleep: () => Promise.resolve() },
-    logger: silentLogger,
-    signal: new AbortController().signal,
-    renew: renew ?? (() => Promise.resolve(true)),
+  const clock = {
+    ...systemClock,
+    now: () => addSeconds(systemClock.now(), aheadDays * DAY_SECONDS),
+    sleep: () => Promise.resolve(),
   };
-  const cutoff = instantFromMillis(Date.now() - keptDays * DAY_MS);
-  const total = { looked: 0, removed: 0 };
-  for (const rule of rules) {
-    const one = await removeOld(
-      deps,
-      { what: "test", rule },
-      { cutoff, ...(limit !== undefined && { limit }) },
-    );
-    total.looked += one.looked;
-    total.removed += one.removed;
-  }
-  return total;
+  const { signal } = new AbortController();
+  const forEver = { changesKeptFor: null, historyKeptFor: null, eventsKeptFor: null };
+  const pass = { pool, clock, logger: silentLogger, signal, renew };
+  const removals = await removeAllOld(pass, { ...forEver, ...keptFor }, stepRows);
+  return removals
+    .filter((each) => what === undefined || each.what === what)
+    .reduce((sum, { looked, removed }) => ({ looked: sum.looked + looked, removed: sum.removed + removed }), {
+      looked: 0,
+      removed: 0,
+    });
 }
