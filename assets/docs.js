@@ -2,7 +2,7 @@
 // tried: a write would order a courier. The token that a person enters is forgotten when the page is left.
 "use strict";
 SwaggerUIBundle({
-  url: "/openapi.json",
+  url: "openapi.json",
   domNode: document.getElementById("api"),
   // Deep links would stand inside of buttons, where a screen reader does not find them.
   deepLinking: false,

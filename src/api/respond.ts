@@ -18,7 +18,6 @@ import { makeShares, type Shares } from "./shares.ts";
 export interface RoutedRequest extends IncomingMessage {
   /** Without the part that the routers before this one have taken. */
   readonly url: string;
-  readonly originalUrl: string;
   readonly params: Readonly<Record<string, string | string[]>>;
 }
 
@@ -176,14 +175,13 @@ export function makeErrorAnswer(logger: Logger) {
   };
 }
 
+export const TOO_LARGE = { status: 413, code: "payload_too_large", message: "The body is too large." };
+
 function toRefusal(error: unknown): RefusedRequestError {
   if (error instanceof RefusedRequestError) return error;
   // Express itself refuses an address that cannot be decoded, and a body that is too large or unreadable.
   const { status } = error as { status?: unknown };
-  if (status === 413) {
-    const message = "The body is too large.";
-    return new RefusedRequestError({ status, code: "payload_too_large", message });
-  }
+  if (status === 413) return new RefusedRequestError(TOO_LARGE);
   if (status === 400 || status === 415) {
     const message = "The address or the body cannot be read.";
     return new RefusedRequestError({ status, code: "invalid_request", message });

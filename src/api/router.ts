@@ -17,7 +17,6 @@ import {
   makeListOrders,
 } from "./orderRoutes.ts";
 import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
-import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "./orderWait.ts";
 import type { News } from "./news.ts";
@@ -28,7 +27,7 @@ import {
   type Middleware,
   type RoutedRequest,
 } from "./respond.ts";
-import { ADDRESSES } from "./openapi/openapi.ts";
+import { matchAddress } from "./addresses.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ApiDeps {
@@ -79,7 +78,11 @@ export function makeApiRouter(deps: ApiDeps): Middleware {
   const router = Router({ caseSensitive: true });
   router.use("/v1", v1);
   // Other versions, and /V1: unknown at the provider, too.
-  router.use(/^\/v\d+(?=\/|$)/i, stampAnswer, refuseAddress, makeErrorAnswer(logger));
+  router.use(/^\/v\d+(?=\/|$)/i, stampAnswer, (request) => {
+    authenticate(request);
+    throw new RefusedRequestError(NO_SUCH_ADDRESS);
+  });
+  router.use(makeErrorAnswer(logger));
   // None of its routes needs what an application would add to them.
   return (request, response, next) => router(request as Request, response as Response, next);
 }
@@ -91,9 +94,6 @@ const READ_ONLY = {
   headers: { Allow: "GET, HEAD" },
 };
 
-/** The provider's own come first, in its order: the header Allow has it. */
-const ALL_ADDRESSES = [...CONTRACT_ENDPOINTS, ...ADDRESSES];
-
 /**
  * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for another
  * method. Lets the writes of the contract through.
@@ -102,7 +102,7 @@ function makeRefuseAddress(authenticate: Authenticate): Middleware<RoutedRequest
   return (request, _response, next) => {
     authenticate(request);
     const { method = "" } = request;
-    const { endpoint, methods } = matchEndpoint(ALL_ADDRESSES, method, readTarget(request.originalUrl).path);
+    const { endpoint, methods } = matchAddress(method, `/v1${request.url}`);
     if (endpoint !== undefined && WRITE_METHODS.includes(method)) next();
     else throw methods.length > 0 ? refuseMethod(methods) : new RefusedRequestError(NO_SUCH_ADDRESS);
   };

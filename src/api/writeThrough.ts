@@ -1,13 +1,14 @@
-import express, { type RequestHandler } from "express";
+import express, { type Request, type RequestHandler } from "express";
 import type { ServerResponse } from "node:http";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
+import { BODY_ALREADY_READ, takeReadBody } from "../process/readBody.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "./authenticate.ts";
-import { untilClosed } from "./respond.ts";
+import { TOO_LARGE, untilClosed } from "./respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
 import { ProviderError, type RawAnswer } from "../provider/errors.ts";
@@ -59,7 +60,7 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
 
   const admit: RequestHandler = (request, _response, next) => {
     authenticate(request, { writes: true });
-    const { path } = readTarget(request.originalUrl);
+    const { path } = readTarget(addressOf(request));
     const { reference } = matchEndpoint(CONTRACT_ENDPOINTS, request.method, path);
     if (MISLEADING.test(reference)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
     next();
@@ -73,7 +74,7 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
     let answer: ForwardedAnswer;
     try {
       const method = request.method as ForwardedRequest["method"];
-      answer = await forward(sourceId)({ method, path: request.originalUrl, bytes, gone });
+      answer = await forward(sourceId)({ method, path: addressOf(request), bytes, gone });
     } catch (error) {
       if (gone.aborted && error === gone.reason) return;
       const refusal = refuseForProvider(error);
@@ -87,8 +88,23 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
     sendAsItCame(response, answer);
   };
 
-  return [admit, express.raw({ type: () => true, limit: BODY_BYTES_MAX }), pass];
+  return [admit, takeBody, pass];
 }
+
+/** The address at the provider, also where the mirror is mounted below another path: the router has taken `/v1`. */
+const addressOf = ({ url }: Request) => `/v1${url}`;
+
+const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
+
+/** Puts the bytes of the body into `request.body`. A body whose bytes are gone is refused: the provider would get an empty one. */
+const takeBody: RequestHandler = (request, response, next) => {
+  const read = takeReadBody(request);
+  if (read === undefined) return readRaw(request, response, next);
+  if (read === "lost")
+    throw new RefusedRequestError({ status: 500, code: "body_already_read", message: BODY_ALREADY_READ });
+  if (read.length > BODY_BYTES_MAX) throw new RefusedRequestError(TOO_LARGE);
+  next();
+};
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(

@@ -167,11 +167,19 @@ function makeSignOn(values: Values) {
 /** The sources for which a process needs the provider's keys: all, those whose writes it forwards, or none. */
 export type KeysFor = "reading" | "writing" | "nothing";
 
+/** What a person who runs the commands does about a missing key. */
+const KEY_FIX =
+  "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.";
+
 /**
  * Throws ConfigurationError, with a fix, if no source is configured, or if one lacks a key that is needed. A key
  * belongs only where it is used: anyone who holds one can order couriers.
  */
-export function requireSources({ sources, apiTokens, writeThrough }: Config, keysFor: KeysFor): void {
+export function requireSources(
+  { sources, apiTokens, writeThrough }: Config,
+  keysFor: KeysFor,
+  { keyFix = KEY_FIX }: { keyFix?: string } = {},
+): void {
   if (sources.length === 0) {
     throw new ConfigurationError(
       "No source is configured: neither a provider key nor a webhook secret is set.",
@@ -187,8 +195,6 @@ export function requireSources({ sources, apiTokens, writeThrough }: Config, key
   if (lacking.length === 0) return;
   throw new ConfigurationError(
     `The provider key is missing for ${lacking.map(({ sourceId }) => sourceId).join(", ")}.`,
-    {
-      fix: "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.",
-    },
+    { fix: keyFix },
   );
 }

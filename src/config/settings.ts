@@ -30,7 +30,7 @@ import {
  * sections and comments included; the test of `.env.example` writes that file with `--update`.
  */
 
-interface Setting<Given, Value> {
+export interface Setting<Given, Value> {
   readonly variable: string;
   readonly kind: Kind<Given, Value>;
   /** Null: not set. */
@@ -38,7 +38,7 @@ interface Setting<Given, Value> {
 }
 
 /** A setting that a mirror in another program also has, as an option. */
-interface Option<Given, Value> extends Setting<Given, Value> {
+export interface Option<Given, Value> extends Setting<Given, Value> {
   readonly isOption: true;
 }
 

@@ -4,28 +4,34 @@
  *
  *     const mirror = await createMirror({ databaseUrl, sources: [{ sourceId: "live", … }], apiTokens, opsPassword });
  *     await mirror.migrate();
- *     app.use(mirror.webhooks, mirror.api, mirror.ops);   // before any body parser
+ *     app.use(mirror.webhooks, mirror.api, mirror.ops, mirror.probes);   // before any body parser
  *     await mirror.start({ worker: true, poller: true });
  *     await mirror.close();
  *
  * It takes values, never the environment, does not end the process and installs no signal handlers.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { matchAddress } from "../api/addresses.ts";
+import { makeErrorAnswer, refuseBusy, stampAnswer } from "../api/respond.ts";
+import { requireSources } from "../config/config.ts";
+import { readOptions, type MirrorOptions } from "../config/options.ts";
+import { assertReachable, explainDatabaseError } from "../database/explainDatabaseError.ts";
 import { makeRolesStep } from "../database/logins.ts";
 import { assertMigrated, migrate, type Step } from "../database/migrations.ts";
-import { readOptions, type MirrorOptions } from "../config/options.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { systemClock } from "../process/clock.ts";
-import { makeShutdown } from "../process/shutdown.ts";
+import { makeShutdown, type Shutdown } from "../process/shutdown.ts";
 import { forwardLog, silentLogger, type Logger } from "../process/telemetry/logger.ts";
 import { makeMetrics } from "../process/telemetry/metrics.ts";
 import { VERSION } from "../process/version.ts";
+import { findSource, type ReceivedCall, type ReceiverAnswer } from "../receive/receiver.ts";
 import { openHealth, startAlerting } from "./health.ts";
 import { openQueue, type RoleDeps } from "./role.ts";
 import type { WebHandlers } from "./web.ts";
 
 export type { MirrorEndpoint, MirrorLogger, MirrorOptions, MirrorSource } from "../config/options.ts";
 
-/** A handler for Express, or for `http.createServer` with a `next` of your own; other paths go to `next`. */
+/** A handler for Express, or for `http.createServer` with a `next` of your own; addresses that are not the mirror's go to `next`. */
 export type Handler = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -34,7 +40,7 @@ export type Handler = (
 
 /** What a process does. */
 export interface Parts {
-  /** Answers `webhooks`, `api` and `ops`. Default true; false saves the memory: `ops` is then health and metrics only. */
+  /** Answers all handlers. Default true; false saves the memory: only `probes` answers then. */
   readonly web?: boolean;
   /** Applies events, sends outgoing webhooks, and removes what is old. Default false. */
   readonly worker?: boolean;
@@ -43,15 +49,22 @@ export interface Parts {
 }
 
 export interface Mirror {
-  /** `POST /webhooks/:source`. Mount it before any body parser: signatures cover the bytes. */
+  /** `POST /webhooks/:source` of the sources in the options. Signatures cover the bytes: mount it before body parsers, or behind `express.raw()`. */
   readonly webhooks: Handler;
-  /** `/v1/…`, and its description at /docs and /openapi.json. */
+  /** The addresses of the API below `/v1`. With `apiTokens`. */
   readonly api: Handler;
-  /** `/ops`, /livez, /readyz and /metrics. */
+  /** The pages, at `/ops` and below. With `opsPassword` or `opsViewerPassword`. */
   readonly ops: Handler;
+  /** `/livez` and `/readyz`; `/metrics`, with `metricsToken`; the description of the API at `/docs` and `/openapi.json`. */
+  readonly probes: Handler;
+  /** Receives a webhook in a framework without Node's requests: send the answer as it is. Never rejects. */
+  receive(call: ReceivedCall): Promise<ReceiverAnswer>;
   /** Brings the database to the newest schema; resolves with the migrations that it ran. The command `migrate` does the same. */
   migrate(): Promise<readonly string[]>;
-  /** Starts these parts, once. Until it has resolved, the handlers answer 503. Throws ConfigurationError if the schema is older. */
+  /**
+   * Starts these parts. Until it has resolved, the handlers answer 503. If it fails, it closes what it has opened and may be
+   * called again. Throws ConfigurationError if the schema is older, a source lacks its key, or other parts have started.
+   */
   start(parts?: Parts): Promise<void>;
   /** Ends all parts and connections, after what is under way; within ten seconds. Close your server beside it. */
   close(): Promise<void>;
@@ -64,73 +77,166 @@ export function createMirror(options: MirrorOptions): Promise<Mirror> {
   // A promise, so that a wrong option rejects, as everything does that may come later.
   return Promise.resolve().then(() => {
     const config = readOptions(options);
-    // Postgres itself, also where connections go through a pooler. It is given: see optionsSchema.
+    // Postgres itself, also where connections go through a pooler. It is given: see readOptions.
     const databaseUrl = String(config.databaseDirectUrl ?? config.databaseUrl);
     const logger = options.logger === undefined ? silentLogger : forwardLog(options.logger);
-    return composeMirror({ config, databaseUrl, logger });
+    const { others: _, ...mirror } = composeMirror({ config, databaseUrl, logger });
+    // A part that no option asks for leaves its addresses to the program around it.
+    const hasPages = config.opsPassword !== null || config.opsViewerPassword !== null;
+    return {
+      ...mirror,
+      api: config.apiTokens.length > 0 ? mirror.api : leave,
+      ops: hasPages ? mirror.ops : leave,
+      probes: config.metricsToken === null ? leaveMetrics(mirror.probes) : mirror.probes,
+    };
   });
 }
+
+const leaveMetrics =
+  (probes: Handler): Handler =>
+  (request, response, next) =>
+    METRICS.test(request.url ?? "") ? next() : probes(request, response, next);
+
+const leave: Handler = (_request, _response, next) => next();
 
 /** @internal */
 export type MirrorDeps = Omit<RoleDeps, "clock" | "metrics" | "shutdown"> & Partial<Pick<RoleDeps, "clock">>;
 
-const WEBHOOKS = /^\/webhooks\//;
-const API = /^\/(?:v1\/|v1$|docs(?:[/?]|$)|openapi\.json)/;
-const OPS = /^\/(?:ops(?:[/?]|$)|livez|readyz|metrics)/;
+/** A mirror in a server of our own. @internal */
+export interface OwnMirror extends Mirror {
+  /** Refuses what is like an address of webhooks or of the API and is none, strictly as the provider does. */
+  readonly others: Handler;
+}
+
+const OPS = /^\/ops(?:[/?]|$)/;
+const METRICS = /^\/metrics(?:\?|$)/;
+const PROBES = /^\/(?:livez|readyz|metrics|openapi\.json|docs(?:\/[\w.-]+)?)(?:\?|$)/;
+
+type Test = (request: IncomingMessage) => boolean;
+
+/** Makes the tests which requests are the mirror's, by handler. */
+function makeAddressTests(sources: readonly { readonly sourceId: string }[]) {
+  const ids = new Set(sources.map(({ sourceId }) => sourceId));
+  return {
+    webhooks: ({ url = "" }) => ids.has(findSource(url)),
+    api: ({ method = "", url = "" }) => matchAddress(method, url).methods.length > 0,
+    ops: ({ url = "" }) => OPS.test(url),
+    probes: ({ method = "", url = "" }) => (method === "GET" || method === "HEAD") && PROBES.test(url),
+  } as const satisfies Record<string, Test>;
+}
+
+/** A start of parts, from its call until it fails or the mirror closes. */
+interface Run {
+  readonly parts: Required<Parts>;
+  readonly shutdown: Shutdown;
+  readonly started: Promise<void>;
+}
 
 /** A mirror of a configuration that is known to be valid: the one place where the parts are put together, for library and commands. @internal */
-export function composeMirror(given: MirrorDeps): Mirror {
-  const { databaseUrl, logger, clock = systemClock } = given;
-  const shutdown = makeShutdown({ logger, isPart: true });
-  const metrics = makeMetrics({ version: VERSION });
-  const deps: RoleDeps = { ...given, clock, shutdown, metrics };
+export function composeMirror(given: MirrorDeps): OwnMirror {
+  const { config, databaseUrl, logger, clock = systemClock } = given;
   let web: WebHandlers | undefined;
-  let started: Promise<void> | undefined;
+  let run: Run | undefined;
+  let closed = false;
 
-  async function startParts({ web: answers = true, worker = false, poller = false }: Parts): Promise<void> {
-    for (const remark of await assertMigrated(databaseUrl)) logger.warn(remark);
-    const queue = answers || worker ? await openQueue(deps) : undefined;
-    // Each part loads its own code: a poller needs neither BullMQ nor Express.
-    if (worker && queue) await (await import("./worker.ts")).startWorker({ ...deps, queue });
-    const health = openHealth({ ...deps, ...(queue && { queue }) });
-    if (answers && queue) web = await (await import("./web.ts")).openWeb({ ...deps, queue, health });
-    if (poller) await (await import("./poller.ts")).startPoller(deps);
-    startAlerting({ ...deps, health });
-    if (!answers) web = makeProbesOnly(deps);
+  async function start(parts: Required<Parts>, shutdown: Shutdown): Promise<void> {
+    const metrics = makeMetrics({ version: VERSION });
+    try {
+      web = await openParts({ ...given, clock, shutdown, metrics }, parts);
+    } catch (error) {
+      // What was opened before the failure; then the start may be repeated.
+      await shutdown.run("the start failed");
+      run = undefined;
+      if (closed) throw new UnavailableError("The mirror was closed while it started.", { cause: error });
+      throw explainDatabaseError(error, databaseUrl) ?? error;
+    }
   }
 
   const answer =
-    (paths: RegExp, handlerOf: (handlers: WebHandlers) => Handler): Handler =>
+    (isOurs: Test, handlerOf: (handlers: WebHandlers) => Handler): Handler =>
     (request, response, next) => {
-      if (!paths.test(request.url ?? "")) return next();
-      if (web === undefined) return refuseUnstarted(response);
-      handlerOf(web)(request, response, next);
+      if (!isOurs(request)) return next();
+      const handle = web === undefined ? refuseUnstarted(logger) : handlerOf(web);
+      handle(request, response, next);
     };
+  const ours = makeAddressTests(config.sources);
   return {
-    webhooks: answer(WEBHOOKS, ({ webhooks }) => webhooks),
-    api: answer(API, ({ api }) => api),
-    ops: answer(OPS, ({ ops }) => ops),
-    migrate: () => migrateAll(databaseUrl, logger),
-    start: (parts = {}) => (started ??= startParts(parts)),
-    close: () => shutdown.run("the mirror is closed"),
+    webhooks: answer(ours.webhooks, ({ webhooks }) => webhooks),
+    api: answer(ours.api, ({ api }) => api),
+    ops: answer(ours.ops, ({ ops }) => ops),
+    probes: answer(ours.probes, ({ probes }) => probes),
+    others(request, response, next) {
+      const { url = "" } = request;
+      const isWebhook = url.startsWith("/webhooks/") && !ours.webhooks(request);
+      const handle = isWebhook ? web?.webhooks : /^\/v\d/i.test(url) ? web?.api : undefined;
+      (handle ?? leave)(request, response, next);
+    },
+    receive: async (call) => web?.receive(call) ?? { status: 503, headers: { "Retry-After": "1" }, body: "" },
+    async migrate() {
+      await assertReachable(databaseUrl);
+      return migrateAll(databaseUrl, logger);
+    },
+    async start({ web: answers = true, worker = false, poller = false } = {}) {
+      const parts = { web: answers, worker, poller };
+      if (closed) throw new ConfigurationError("The mirror is closed.", { fix: "Create another one." });
+      if (run !== undefined && JSON.stringify(run.parts) !== JSON.stringify(parts))
+        throw new ConfigurationError("The mirror has started with other parts.", {
+          fix: "Start it once, with all parts that this process is to have.",
+        });
+      if (run === undefined) {
+        const shutdown = makeShutdown({ logger, isPart: true });
+        run = { parts, shutdown, started: start(parts, shutdown) };
+      }
+      await run.started;
+    },
+    async close() {
+      closed = true;
+      await run?.shutdown.run("the mirror is closed");
+    },
   };
 }
 
-function refuseUnstarted(response: ServerResponse): void {
-  response.writeHead(503, { "Content-Type": "text/plain", "Retry-After": "1" });
-  response.end("The mirror has not started yet.\n");
+const refuseUnstarted =
+  (logger: Logger): Handler =>
+  (request, response) =>
+    stampAnswer(request, response, () => {
+      const refusal = refuseBusy("temporarily_unavailable", "The mirror has not started yet.", 1);
+      makeErrorAnswer(logger)(refusal, request, response, undefined);
+    });
+
+/** Opens the parts of a process. What they open closes with `shutdown`, also after an error. */
+async function openParts(
+  deps: RoleDeps,
+  { web: answers, worker, poller }: Required<Parts>,
+): Promise<WebHandlers> {
+  const { config, databaseUrl, logger } = deps;
+  requireSources(config, poller ? "reading" : answers ? "writing" : "nothing", {
+    keyFix: "Give it its apiKey, or start without the poller and without writeThrough.",
+  });
+  await assertReachable(databaseUrl);
+  for (const remark of await assertMigrated(databaseUrl)) logger.warn(remark);
+  const queue = answers || worker ? await openQueue(deps) : undefined;
+  // Each part loads its own code: a poller needs neither BullMQ nor Express.
+  if (worker && queue) await (await import("./worker.ts")).startWorker({ ...deps, queue });
+  const health = openHealth({ ...deps, ...(queue && { queue }) });
+  const web =
+    answers && queue ? await (await import("./web.ts")).openWeb({ ...deps, queue, health }) : undefined;
+  if (poller) await (await import("./poller.ts")).startPoller(deps);
+  startAlerting({ ...deps, health });
+  return web ?? makeProbesOnly(deps);
 }
 
 /** Health and metrics of a process that answers nothing else; made when somebody asks. */
 function makeProbesOnly(deps: RoleDeps): WebHandlers {
-  const leave: Handler = (_request, _response, next) => next();
-  let probes: Promise<Handler> | undefined;
+  let opened: Promise<Handler> | undefined;
   return {
     webhooks: leave,
     api: leave,
-    ops(request, response, next) {
-      probes ??= import("./web.ts").then(({ openProbes }) => openProbes(deps));
-      void probes.then((handle) => handle(request, response, next), next);
+    ops: leave,
+    receive: () => Promise.resolve({ status: 404, headers: {}, body: "" }),
+    probes(request, response, next) {
+      opened ??= import("./web.ts").then(({ openProbes }) => openProbes(deps));
+      void opened.then((handle) => handle(request, response, next), next);
     },
   };
 }

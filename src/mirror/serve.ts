@@ -6,7 +6,7 @@ import { checkAddress } from "../process/checkAddress.ts";
 import { listen, type ListeningServer } from "../process/httpServer.ts";
 import { systemClock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { Handler, Mirror } from "./createMirror.ts";
+import type { Handler, OwnMirror } from "./createMirror.ts";
 
 const HSTS_SECONDS = 180 * 86_400;
 
@@ -41,13 +41,14 @@ type Place = Pick<Config, "host" | "port" | "webhookPort" | "publicUrls">;
 type Serving = WebAddress & Pick<ListeningServer, "close">;
 
 /** Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else. */
-export async function serve(mirror: Mirror, place: Place, logger: Logger): Promise<Serving> {
+export async function serve(mirror: OwnMirror, place: Place, logger: Logger): Promise<Serving> {
   const { host, port, webhookPort, publicUrls } = place;
   const open = (listener: RequestListener, at: number, portVariable: string) =>
     listen(listener, { host, port: at, portVariable, clock: systemClock, logger });
   const toOps: Handler = ({ url }, response, next) =>
     url === "/" ? void response.writeHead(303, { Location: "/ops/start" }).end() : next();
-  const readers = [mirror.api, mirror.ops, toOps, setAnswerHeaders, stampAnswer, refuseAnyAddress];
+  const { api, ops, probes, others } = mirror;
+  const readers = [api, ops, probes, toOps, others, setAnswerHeaders, stampAnswer, refuseAnyAddress];
   const answer = checkAddress(inTurn(readers, logger), { host, publicUrls });
   if (webhookPort === null) {
     // Without the check of the name: senders may use any that leads here, and prove who they are.
@@ -56,18 +57,18 @@ export async function serve(mirror: Mirror, place: Place, logger: Logger): Promi
     const server = await open(receive, port, "PORT");
     return { url: server.url, webhooksUrl: server.url, close: server.close };
   }
-  const webhooks = await open(answerOnly(mirror.webhooks, logger), webhookPort, "WEBHOOK_PORT");
-  const others = await open(answer, port, "PORT").catch(async (error: unknown) => {
+  const webhooks = await open(answerOnly([mirror.webhooks, others], logger), webhookPort, "WEBHOOK_PORT");
+  const rest = await open(answer, port, "PORT").catch(async (error: unknown) => {
     await webhooks.close();
     throw error;
   });
-  const close = async () => void (await Promise.all([webhooks.close(), others.close()]));
-  return { url: others.url, webhooksUrl: webhooks.url, close };
+  const close = async () => void (await Promise.all([webhooks.close(), rest.close()]));
+  return { url: rest.url, webhooksUrl: webhooks.url, close };
 }
 
-/** Answers with this handler alone, and 404 to what it leaves. */
-export function answerOnly(handler: Handler, logger: Logger): RequestListener {
-  return inTurn([handler, setAnswerHeaders, stampAnswer, refuseAnyAddress], logger);
+/** Answers with these handlers alone, and 404 to what they leave. */
+export function answerOnly(handlers: readonly Handler[], logger: Logger): RequestListener {
+  return inTurn([...handlers, setAnswerHeaders, stampAnswer, refuseAnyAddress], logger);
 }
 
 /** Calls one handler after the other until one answers. */

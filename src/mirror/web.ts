@@ -45,8 +45,15 @@ const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 /** How long requests that are under way may still take when the process closes. */
 const END_DEADLINE_MS = 3_000;
 
-/** The handlers of a web process. */
-export type WebHandlers = Readonly<Record<"webhooks" | "api" | "ops", Handler>>;
+/** What answers in a process, each for every address below its own prefix: who mounts it decides which are the mirror's. */
+export interface WebHandlers {
+  readonly webhooks: Handler;
+  readonly receive: Receiver["receive"];
+  readonly api: Handler;
+  readonly ops: Handler;
+  /** Health, metrics and the description of the API. */
+  readonly probes: Handler;
+}
 
 /** Opens what answers: webhooks, read API, health and ops pages. It closes with the process. */
 export async function openWeb(deps: QueueDeps & { readonly health: HealthReader }): Promise<WebHandlers> {
@@ -76,10 +83,13 @@ export async function openWeb(deps: QueueDeps & { readonly health: HealthReader 
   shutdown.onShutdown("webhooks", () => receiver.drain());
   // Before the requests, as a stream of changes never ends on its own.
   shutdown.onShutdown("change streams", () => news.close());
+  const probes = composeProbes(deps, { pool: receivePool, health });
   return {
     webhooks: receiver,
+    receive: receiver.receive,
     api: running.note(composeApi(deps, { pool: readPool, exportPool, news }, countCall)),
-    ops: running.note(composeOps(deps, { receivePool, opsPool })),
+    ops: running.note(composeOps(deps, opsPool)),
+    probes: running.note(probes.use(makeDocsRouter(describeApi()))),
   };
 }
 
@@ -153,14 +163,12 @@ function composeApi(
   const { apiTokens, localTrust, sources } = config;
   const writes = composeWrites(deps, countCall);
   const v1 = makeApiRouter({ ...readers, writes, sources, apiTokens, localTrust, clock, logger });
-  const app = express().disable("x-powered-by");
-  app.use(makeDocsRouter(describeApi()), stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
-  // The read API comes before Express's application, which costs more than reading an order: it gives every request and
-  // response another prototype.
-  return (request, response) => {
+  // Without Express's application, which costs more than reading an order: it gives every request and response another
+  // prototype.
+  return (request, response, next) => {
     setAnswerHeaders(request, response, () => undefined);
     v1(request, response, (error) => {
-      if (error === undefined || error === null) return void app(request, response);
+      if (error === undefined || error === null) return next();
       // The answer has begun, so it cannot show the error.
       logger.error({ err: error }, "read API failed");
       response.destroy();
@@ -168,12 +176,9 @@ function composeApi(
   };
 }
 
-function composeOps(
-  deps: QueueDeps & { readonly health: HealthReader },
-  { receivePool, opsPool }: { receivePool: Pool; opsPool: Pool },
-): Handler {
+function composeOps(deps: QueueDeps & { readonly health: HealthReader }, opsPool: Pool): Handler {
   const { config, clock, logger, queue, health } = deps;
-  const app = composeProbes(deps, { pool: receivePool, health });
+  const app = express().disable("x-powered-by").use(setAnswerHeaders);
   const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateSharePercent / 100);
   const queues = { queue: queue.bull, notify };

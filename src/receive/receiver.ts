@@ -4,6 +4,7 @@ import { OrderMirrorError } from "../domain/errors.ts";
 import { millisFromInstant } from "../domain/order/instant.ts";
 import type { EventReader } from "../domain/source/orderSource.ts";
 import type { Clock } from "../process/clock.ts";
+import { BODY_ALREADY_READ, takeReadBody } from "../process/readBody.ts";
 import { makeLogSampler } from "../process/telemetry/logSampler.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import type { SignatureRefusal, Verifier } from "../signature/verifier.ts";
@@ -62,11 +63,63 @@ export interface ReceiverDeps {
   readonly limits?: { readonly bodyBytes?: number; readonly bodiesBytes?: number };
 }
 
+/** A call that a framework without Node's requests has taken. */
+export interface ReceivedCall {
+  readonly source: string;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>> | Headers;
+  /** The body as it came: signatures cover the bytes. A text is taken as UTF-8. */
+  readonly body: Uint8Array | string;
+}
+
+/** What a call is answered. */
+export interface ReceiverAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
 export interface Receiver {
-  /** Answers `POST /webhooks/:source`, whose body nobody has read before, and any other address with 404. */
+  /** Answers `POST /webhooks/:source`, and any other address with 404. */
   (req: IncomingMessage, res: ServerResponse): void;
+  /** Receives a call as the handler does, and resolves with the answer. Never rejects. */
+  readonly receive: (call: ReceivedCall) => Promise<ReceiverAnswer>;
   /** Answers 503 from now on; resolves when every event that was being stored has its answer. */
   drain(): Promise<void>;
+}
+
+/** A call to the endpoint, whoever has taken it from the network. */
+interface Call {
+  readonly source: string;
+  readonly method: string | undefined;
+  readonly target: string;
+  readonly headers: NodeJS.Dict<string[]>;
+  readonly readBody: (bytesMax: number) => Promise<BodyReading>;
+}
+
+/** The source in a webhook address; empty if it is another address. */
+export function findSource(url: string): string {
+  return WEBHOOK_PATH.exec(url)?.[1] ?? "";
+}
+
+function takeRequest(req: IncomingMessage, budget: BodyBudget): Call {
+  const { url = "", method } = req;
+  const readBody = (bytesMax: number) => receiveBody(req, bytesMax, budget);
+  return { source: findSource(url), method, target: url, headers: listHeaders(req), readBody };
+}
+
+function takeCall({ source, headers, body }: ReceivedCall): Call {
+  const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
+  const rawHeaders = entries.flatMap(([name, value]) =>
+    [value ?? []].flat().flatMap((each: string) => [name, each]),
+  );
+  const bytes = Buffer.from(body);
+  return {
+    source,
+    method: "POST",
+    target: `/webhooks/${source}`,
+    headers: listHeaders({ rawHeaders }),
+    readBody: (bytesMax) => Promise.resolve(takeBytes(bytes, bytesMax)),
+  };
 }
 
 interface Ending {
@@ -84,40 +137,37 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const storing = new Set<Promise<void>>();
   let draining = false;
 
-  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const source = WEBHOOK_PATH.exec(req.url ?? "")?.[1] ?? "";
+  async function handle(call: Call, answer: (outcome: ReceiveOutcome) => void): Promise<void> {
+    const { source } = call;
     let arrivedMs = clock.monotonicMs();
     const finish = (ending: Ending) => {
       const durationMs = clock.monotonicMs() - arrivedMs;
       onEnd?.({ sourceId: sources.has(source) ? source : null, ...ending, durationMs });
-      sendAnswer(res, ending.outcome);
+      answer(ending.outcome);
       logRefusal({ ...ending, source });
     };
     try {
-      await handleRequest(req, source, { finish, onArrived: () => (arrivedMs = clock.monotonicMs()) });
+      await handleCall(call, finish, () => (arrivedMs = clock.monotonicMs()));
     } catch (error) {
       finish({ outcome: "failed", error });
     }
   }
 
-  async function handleRequest(
-    req: IncomingMessage,
-    sourceId: string,
-    { finish, onArrived }: { finish: (ending: Ending) => void; onArrived: () => void },
-  ) {
+  async function handleCall(call: Call, finish: (ending: Ending) => void, onArrived: () => void) {
+    const { source: sourceId, headers } = call;
     const verifier = sources.get(sourceId)?.verifier;
     if (!verifier) return finish({ outcome: "not_found" });
-    const refusal = draining ? "draining" : refuseByHead(req);
+    const refusal = draining ? "draining" : refuseByHead(call);
     if (refusal) return finish({ outcome: refusal });
     const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
-    const body = await receiveBody(req, bytesMax, budget);
+    const body = await call.readBody(bytesMax);
     onArrived();
     if (typeof body === "string") return finish({ outcome: body });
     try {
-      const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
+      const admission = admitEvent({ sourceId, headers, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
         const { outcome, refused } = admission;
-        if (refused) onRefused?.({ sourceId, ...refused, target: req.url ?? "", body: body.bytes });
+        if (refused) onRefused?.({ sourceId, ...refused, target: call.target, body: body.bytes });
         return finish({ outcome, reason: refused?.reason });
       }
       if (draining) return finish({ outcome: "draining" });
@@ -129,22 +179,27 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     }
   }
 
-  return Object.assign((req: IncomingMessage, res: ServerResponse) => void serve(req, res), {
-    async drain() {
-      draining = true;
-      await Promise.allSettled(storing);
-    },
-  });
+  const serve = (req: IncomingMessage, res: ServerResponse) =>
+    void handle(takeRequest(req, budget), (outcome) => sendAnswer(res, outcome));
+  const receive = (received: ReceivedCall) =>
+    new Promise<ReceiverAnswer>(
+      (resolve) => void handle(takeCall(received), (outcome) => resolve(writeAnswer(outcome))),
+    );
+  const drain = async () => {
+    draining = true;
+    await Promise.allSettled(storing);
+  };
+  return Object.assign(serve, { receive, drain });
 }
 
 // From a request to an authenticated event: the head, the raw bytes, the signature, the key under which it is stored.
 
 /** Refuses what can be refused before the body is read: method, encoding and type. */
-function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutcome | undefined {
+function refuseByHead({ method, headers }: Call): ReceiveOutcome | undefined {
   if (method !== "POST") return "method_not_allowed";
-  const encoding = (headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  const encoding = (headers["content-encoding"]?.[0] ?? "identity").trim().toLowerCase();
   if (encoding !== "identity") return "unsupported_encoding";
-  return JSON_TYPE.test(headers["content-type"] ?? "") ? undefined : "unsupported_type";
+  return JSON_TYPE.test(headers["content-type"]?.[0] ?? "") ? undefined : "unsupported_type";
 }
 
 type BodyBudget = ReturnType<typeof makeBodyBudget>;
@@ -177,11 +232,13 @@ type BodyReading =
 /**
  * Reads the body as raw bytes, at most `limitBytes`.
  *
- * What a parser in front of us has read is lost, and gives "body_already_read". "overloaded": the budget has no room. Never
+ * "body_already_read": a parser in front of us has read it, and its bytes are gone. "overloaded": the budget has no room. Never
  * rejects.
  */
 function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudget): Promise<BodyReading> {
-  if (req.readableDidRead || req.readableEnded) return Promise.resolve("body_already_read");
+  const read = takeReadBody(req);
+  if (read !== undefined)
+    return Promise.resolve(read === "lost" ? "body_already_read" : takeBytes(read, limitBytes));
   if (Number(req.headers["content-length"] ?? 0) > limitBytes) return Promise.resolve("too_large");
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -217,6 +274,11 @@ function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudge
   });
 }
 
+/** A body that is in memory already, where it counts against nothing of ours. */
+function takeBytes(bytes: Buffer, limitBytes: number): BodyReading {
+  return bytes.length > limitBytes ? "too_large" : { bytes, release: () => undefined };
+}
+
 /** An authenticated event, or why the request is refused. */
 type Admission =
   | { readonly event: IncomingEvent }
@@ -224,18 +286,17 @@ type Admission =
 
 /** Verifies the bytes, and only then reads the event's id from them. */
 function admitEvent(
-  req: IncomingMessage,
   deps: Pick<EventReader, "readEventId"> & {
     sourceId: string;
+    headers: NodeJS.Dict<string[]>;
     verifier: Verifier;
     clock: Clock;
     body: Buffer;
   },
 ): Admission {
-  const { sourceId, verifier, clock, body, readEventId } = deps;
+  const { sourceId, headers, verifier, clock, body, readEventId } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
-  const headers = listHeaders(req);
   const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });
   if (!verdict.valid) {
     const { reason } = verdict;
@@ -318,9 +379,9 @@ const LOG_INTERVAL_MS = 10_000;
 
 type Answer = ReturnType<typeof answerWith>;
 
-function answerWith(status: number, error: string, more: OutgoingHttpHeaders = {}) {
+function answerWith(status: number, error: string, more: OutgoingHttpHeaders = {}, message?: string) {
   // A string, so that Node sends head and body in one system call; a Buffer would need two.
-  const body = JSON.stringify({ error });
+  const body = JSON.stringify({ error, message });
   const length = Buffer.byteLength(body);
   const headers: OutgoingHttpHeaders = {
     "Content-Type": "application/json",
@@ -349,7 +410,7 @@ const ANSWERS = {
   too_large: answerWith(413, "body_too_large"),
   unsupported_type: answerWith(415, "unsupported_media_type"),
   unsupported_encoding: answerWith(415, "unsupported_content_encoding", { "Accept-Encoding": "identity" }),
-  body_already_read: answerWith(500, "internal_error"),
+  body_already_read: answerWith(500, "body_already_read", {}, BODY_ALREADY_READ),
   failed: answerWith(500, "internal_error"),
   overloaded: answerWith(503, "unavailable", RETRY_LATER),
   unavailable: answerWith(503, "unavailable", RETRY_LATER),
@@ -366,6 +427,12 @@ function sendAnswer(res: ServerResponse, outcome: ReceiveOutcome): void {
   res.writeHead(status, headers).end(body);
 }
 
+function writeAnswer(outcome: ReceiveOutcome): ReceiverAnswer {
+  const { status, headers, body } = ANSWERS[outcome === "aborted" ? "failed" : outcome];
+  const entries = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+  return { status, headers: Object.fromEntries(entries) as Record<string, string>, body };
+}
+
 /** Logs refused requests, at most one per outcome and source in 10 s: a flood must cost us nothing. */
 function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
@@ -376,7 +443,8 @@ function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
     const knownSource = outcome === "not_found" ? undefined : source;
     const suppressed = sample(`${outcome} ${knownSource ?? ""}`);
     if (suppressed === undefined) return;
-    const fields = { outcome, suppressed, source: knownSource, reason, err: error };
+    const fix = outcome === "body_already_read" ? BODY_ALREADY_READ : undefined;
+    const fields = { outcome, suppressed, source: knownSource, reason, err: error, fix };
     if (ANSWERS[outcome].status >= 500 && outcome !== "draining")
       logger.error(fields, "a webhook request could not be answered normally");
     else logger.warn(fields, "a webhook request was refused");

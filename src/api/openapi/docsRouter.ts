@@ -22,7 +22,8 @@ const POLICY = writePolicy({
  * origin, so serve both together.
  */
 export function makeDocsRouter(document: object): Router {
-  const router = Router();
+  // Strict, as the page names its files and the document next to it: below /docs/ they would be elsewhere.
+  const router = Router({ strict: true });
   router.get(
     "/openapi.json",
     compression(),

@@ -349,14 +349,6 @@ const PATHS: Paths = {
   },
 };
 
-/** Every address of the API: the provider's, and our own. */
-export const ADDRESSES = Object.entries(PATHS).flatMap(([path, methods]) =>
-  Object.keys(methods).map((method) => ({
-    method: method.toUpperCase(),
-    path: path.replace("{reference}", ":reference"),
-  })),
-);
-
 const MESSAGES: Readonly<Record<OutgoingType, string>> = {
   "order.new": "An order that the mirror had not seen",
   "order.status_changed": "An order has another status",
@@ -403,7 +395,7 @@ export function describeApi() {
       description: INTRODUCTION,
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: "." }],
     security: [{ token: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: describePaths(PATHS),

@@ -159,7 +159,7 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   const health =
     isWeb || port === null
       ? undefined
-      : await listen(checkAddress(answerOnly(mirror.ops, logger), config), { ...place, port });
+      : await listen(checkAddress(answerOnly([mirror.probes], logger), config), { ...place, port });
   server = web ?? health;
   await mirror.start(parts);
   if (web) logger.info({ url: web.url, webhooks: web.webhooksUrl }, "web is ready");

@@ -313,7 +313,21 @@ it.each([
   const mounted = await startReceiving({ url: database.url, parser });
   onTestFinished(() => mounted.close());
   const answer = await post(mounted.port, makeBody());
-  expect([answer.status, await answer.text()]).toEqual([500, '{"error":"internal_error"}']);
+  const message = expect.stringMatching(
+    /^Something before the mirror has read the body.*express\.raw\(\)/,
+  ) as string;
+  expect([answer.status, await answer.json()]).toEqual([500, { error: "body_already_read", message }]);
   expect(await readInbox()).toEqual([]);
-  expect(mounted.lines).toEqual([expect.objectContaining({ level: "error", outcome: "body_already_read" })]);
+  expect(mounted.lines).toEqual([
+    expect.objectContaining({ level: "error", outcome: "body_already_read", fix: message }),
+  ]);
+});
+
+it("takes the bytes that express.raw has read before as the body, within the same limit", async () => {
+  const parser = express.raw({ type: () => true, limit: "4mb" });
+  const mounted = await startReceiving({ url: database.url, parser });
+  onTestFinished(() => mounted.close());
+  expect((await post(mounted.port, makeBody("evt_raw"))).status).toBe(200);
+  expect((await post(mounted.port, Buffer.alloc(2_000_000, 32))).status).toBe(413);
+  expect(await readInbox()).toEqual([expect.objectContaining({ event_id: "evt_raw" })]);
 });

@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { readOptions } from "../../../src/config/options.ts";
@@ -113,22 +115,59 @@ describe("a wrong option is refused with its name and what it must be, and no se
 });
 
 it("answers 503 to its own paths until it has started, and leaves others", async () => {
-  const mirror = await createMirror(OPTIONS);
-  const ask = (handler: "webhooks" | "api" | "ops", url: string) => {
-    let status: number | "left" | undefined;
-    const response = { writeHead: (code: number) => (status = code), end: () => undefined };
-    mirror[handler]({ url } as never, response as never, () => (status = "left"));
-    return status;
+  const mirror = await createMirror({
+    ...OPTIONS,
+    apiTokens: ["a-token-of-sixteen"],
+    opsPassword: "a password of us",
+  });
+  const ask = (handler: "webhooks" | "api" | "ops" | "probes", url: string, method = "GET") => {
+    const request = new IncomingMessage(new Socket());
+    Object.assign(request, { url, method });
+    const response = new ServerResponse(request);
+    let left = false;
+    mirror[handler](request, response, () => (left = true));
+    return left ? "left" : response.statusCode;
   };
-  expect([
-    ask("webhooks", "/webhooks/live"),
+  const ours = [
+    ask("webhooks", "/webhooks/live", "POST"),
     ask("api", "/v1/orders"),
+    ask("api", "/v1/orders/DO-1?x=1"),
     ask("ops", "/ops"),
+    ask("ops", "/ops/orders"),
+    ask("probes", "/livez"),
+    ask("probes", "/docs/docs.js"),
+  ];
+  expect(ours).toEqual(ours.map(() => 503));
+  const others = [
+    ask("webhooks", "/webhooks/stripe", "POST"),
+    ask("webhooks", "/shop"),
+    ask("api", "/v10"),
+    ask("api", "/v1"),
+    ask("api", "/v1/products"),
+    ask("api", "/docs"),
+    ask("ops", "/"),
+    ask("ops", "/opsx"),
     ask("ops", "/livez"),
-  ]).toEqual([503, 503, 503, 503]);
-  expect([ask("webhooks", "/shop"), ask("api", "/v10"), ask("ops", "/"), ask("ops", "/opsx")]).toEqual(
-    Array(4).fill("left"),
-  );
+    ask("probes", "/metrics"),
+    ask("probes", "/livezzz"),
+    ask("probes", "/livez", "POST"),
+    ask("probes", "/metrics-report"),
+    ask("probes", "/openapi.jsonx"),
+  ];
+  expect(others).toEqual(others.map(() => "left"));
+  await mirror.close();
+});
+
+it("leaves the addresses of the parts that no option asks for", async () => {
+  const mirror = await createMirror(OPTIONS);
+  const left: string[] = [];
+  for (const [handler, url] of [
+    ["api", "/v1/orders"],
+    ["ops", "/ops"],
+    ["probes", "/metrics"],
+  ] as const)
+    mirror[handler]({ url, method: "GET" } as never, {} as never, () => left.push(url));
+  expect(left).toEqual(["/v1/orders", "/ops", "/metrics"]);
   await mirror.close();
 });
 
