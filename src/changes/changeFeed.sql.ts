@@ -193,6 +193,18 @@ export async function readFeedEnd(
   return last;
 }
 
+/**
+ * Names this mirror among those that share a server of queues: the same after a restore, and another one for a copy under
+ * another database name.
+ */
+export async function readMirrorId(database: Queryable): Promise<string> {
+  const { rows } = await database.query<{ id: string }>(
+    `select left(md5(epoch || current_database()), 12) as id
+     from mirror.feed_epochs order by epoch_number limit 1`,
+  );
+  return rows[0]?.id ?? "";
+}
+
 /** In the database and with its owner's rights, as it writes what the processes themselves must not. */
 const BEGIN = "select mirror.begin_feed_epoch() as begun";
 

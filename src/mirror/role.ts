@@ -3,7 +3,8 @@ import { hostname } from "node:os";
 import { makeApply, type Apply } from "../apply/apply.ts";
 import type { Decision } from "../apply/applySubjects.ts";
 import { makeAnnouncer } from "../changes/announcements.ts";
-import { makePool, type Pool, type PoolOptions } from "../database/database.ts";
+import { readMirrorId } from "../changes/changeFeed.sql.ts";
+import { makePool, withClient, type Pool, type PoolOptions } from "../database/database.ts";
 import { acquireLease, type Lease } from "../database/leases.sql.ts";
 import { makeBudget, type Budget, type BudgetOptions } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
@@ -135,7 +136,8 @@ export async function openQueue(deps: RoleDeps): Promise<ApplyQueue> {
   const { config, databaseUrl, logger, shutdown } = deps;
   // Only here: a poller never needs BullMQ, which is a third of its memory.
   const { makeApplyQueue } = await import("../queue/applyQueue.ts");
-  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+  const mirrorId = await withClient({ connectionString: databaseUrl }, readMirrorId);
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, mirrorId, logger });
   shutdown.onShutdown("queue", () => queue.close());
   return queue;
 }

@@ -15,7 +15,7 @@ import { bullmq } from "./packages.ts";
 // The source of truth is the inbox: a job that cannot be sent or is lost is found there by the workers' overdue check, some
 // seconds later, so nothing here is stored for later and nothing waits. Start at `makeApplyQueue`.
 
-/** The name of the queue; with the prefix it forms the keys in Redis, `{order-mirror}:apply:…`. */
+/** The name of the queue; with the prefix it forms the keys in Redis, `{order-mirror:MIRROR}:apply:…`. */
 const APPLY_QUEUE = "apply";
 /** The maximum number of inbox positions in one job; a full job is followed by the next immediately. */
 const JOB_SEQS_MAX = 1_000;

@@ -8,11 +8,12 @@ import type { bullmq } from "./packages.ts";
 import { usePostgres } from "./postgresServer.ts";
 import { useRedis } from "./redisServer.ts";
 
-// A queue of BullMQ in Redis or in Postgres: the same one to all who use it. Start at `openBackend`.
+// The queue of BullMQ in Redis or in Postgres, the same to who uses it. Start at `openBackend`.
 
 const WORKER_CLOSE_DEADLINE_MS = 3_000;
 const QUEUE_CLOSE_DEADLINE_MS = 2_000;
 const CUT_DEADLINE_MS = 1_000;
+const PAUSE_AFTER_ERROR_MS = 1_000;
 const ERROR_LOG_INTERVAL_MS = 30_000;
 
 /** What differs between the two places of a queue. Nothing uses what only BullMQ's Redis classes have. */
@@ -45,6 +46,8 @@ export interface QueuePlace {
   readonly databaseUrl: string;
   /** Empty: the queue is in Postgres. One: a Redis. Several: the nodes of a Redis cluster. */
   readonly redisUrls: readonly string[];
+  /** Names the mirror's database: several mirrors may share a Redis. */
+  readonly mirrorId: string;
 }
 
 export type JobProcessor<Content> = Processor<Content, void>;
@@ -55,11 +58,9 @@ export type QueueBackend<Content> = Awaited<ReturnType<typeof openBackend<Conten
  * unavailable or not migrated. An unavailable Redis is not an error.
  */
 export async function openBackend<Content>(
-  { databaseUrl, redisUrls }: QueuePlace,
+  place: QueuePlace,
   deps: {
     readonly name: string;
-    /** To Postgres, if the queue is there: of the queue, and of each worker, one of which listens. */
-    readonly connections?: { readonly queue: number; readonly worker: number };
     readonly options: Omit<QueueOptions, "connection">;
     readonly logger: Logger;
   },
@@ -67,8 +68,7 @@ export async function openBackend<Content>(
   const { name, logger } = deps;
   // Of every connection, even transient errors: BullMQ and ioredis would print them otherwise.
   const onError = makeQueueErrorLog(logger);
-  const server =
-    redisUrls.length > 0 ? useRedis(redisUrls, onError) : usePostgres(databaseUrl, deps.connections);
+  const server = place.redisUrls.length > 0 ? useRedis(place, onError) : usePostgres(place.databaseUrl);
   const { options, begin, cut, isReachable, check } = server.connect("queue");
   const queue: Queue<Content, void> = new server.classes.Queue(name, { ...deps.options, ...options });
   queue.on("error", onError);
@@ -85,7 +85,11 @@ export async function openBackend<Content>(
         ...own.options,
         autorun: false,
       });
-      worker.on("error", onError);
+      const rest = makeRest(worker);
+      worker.on("error", (error) => {
+        onError(error);
+        void rest();
+      });
       await own.begin?.(() => worker.waitUntilReady());
       void worker.run().catch(onError);
       return {
@@ -107,6 +111,23 @@ export async function openBackend<Content>(
       await withTimeout(queue.close(), QUEUE_CLOSE_DEADLINE_MS);
       await cut();
     },
+  };
+}
+
+/**
+ * Makes what pauses a worker for a second, to be called after each of its errors: BullMQ asks again at once, so a server that
+ * refuses, such as a full or read-only one, would be asked as fast as it answers, and an error that BullMQ has kept would
+ * never give anything else in the process its turn.
+ */
+function makeRest(worker: Worker): () => Promise<void> {
+  let resting = false;
+  return async () => {
+    if (resting) return;
+    resting = true;
+    await worker.pause(true);
+    await clock.sleep(PAUSE_AFTER_ERROR_MS, undefined, false);
+    resting = false;
+    if (worker.closing === undefined) await worker.resume();
   };
 }
 

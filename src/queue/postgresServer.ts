@@ -2,7 +2,6 @@ import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withTimeout } from "../process/abort.ts";
-import { systemClock } from "../process/clock.ts";
 import type { QueueServer } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 
@@ -24,14 +23,13 @@ const STATEMENT_TIMEOUT_MS = 5_000;
 const QUERY_TIMEOUT_MS = 6_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
-const PAUSE_AFTER_ERROR_MS = 250;
 
 /** The queue in the schema `bullmq` of the mirror's own database. */
-export function usePostgres(databaseUrl: string, connections = CONNECTIONS): QueueServer {
+export function usePostgres(databaseUrl: string): QueueServer {
   return {
     classes: bullmq.withBackend(bullmq.createPostgresBackend) as unknown as QueueServer["classes"],
     connect(user) {
-      const pool = makeQueuePool(databaseUrl, user, connections[user]);
+      const pool = makeQueuePool(databaseUrl, user, CONNECTIONS[user]);
       // A hanging connection would block `end`.
       const cut = async () => void (await withTimeout(pool.end(), POOL_END_DEADLINE_MS));
       return {
@@ -90,18 +88,14 @@ function makeQueuePool(databaseUrl: string, user: "queue" | "worker", max: numbe
 
 /**
  * The pool as BullMQ uses it. Its fixed statements are prepared: they would be planned each time, a quarter of a job's cost
- * in Postgres. And an error arrives after a pause: after most errors BullMQ asks again at once, a thousand times a
- * second if the server has no free connection.
+ * in Postgres.
  */
 function toPgPool(pool: pg.Pool): PgPool {
   const names = new Map<string, string>();
   function query(text: string, values: readonly unknown[] = []): Promise<PgQueryResult> {
     const name = names.get(text) ?? `queue-${names.size}`;
     names.set(text, name);
-    return pool.query({ name, text, values: [...values] }).catch(async (error: unknown) => {
-      await systemClock.sleep(PAUSE_AFTER_ERROR_MS);
-      throw error;
-    });
+    return pool.query({ name, text, values: [...values] });
   }
   const { options } = pool;
   // The driver's own types differ from BullMQ's description of them.

@@ -6,6 +6,7 @@ import {
   type QuarantineCount,
   type QuarantineFilter,
 } from "../../apply/quarantine.sql.ts";
+import { readMirrorId } from "../../changes/changeFeed.sql.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";
@@ -69,7 +70,8 @@ async function retry(
   chosen: { filter: QuarantineFilter; throughId: string },
 ) {
   const logger = makeLogger({ level: "warn", format: config.logFormat, service: "replay" });
-  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+  const mirrorId = await readMirrorId(pool);
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, mirrorId, logger });
   try {
     return await replayAll(pool, chosen, queue.notify);
   } finally {

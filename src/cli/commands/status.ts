@@ -23,6 +23,7 @@ import {
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { secondsSince } from "../../domain/duration.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { readMirrorId } from "../../changes/changeFeed.sql.ts";
 import { readQueueFacts } from "../../mirror/health.ts";
 import type { Config } from "../../config/config.ts";
 import { systemClock } from "../../process/clock.ts";
@@ -140,15 +141,19 @@ const TIMEOUT_MS = 3_000;
 
 /** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
 export async function readHealth({ config, pool, databaseUrl }: Mirror): Promise<Health> {
-  const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
+  const readQueues = async () => [await readApplyQueue(config, databaseUrl, await readMirrorId(pool))];
   const { sources } = config;
   return readHealthOnce({ pool, clock: systemClock, sources, readQueues });
 }
 
-async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promise<QueueFacts> {
+async function readApplyQueue(
+  { redisUrls }: Config,
+  databaseUrl: string,
+  mirrorId: string,
+): Promise<QueueFacts> {
   let queue;
   try {
-    queue = await makeApplyQueue({ databaseUrl, redisUrls, logger: silentLogger });
+    queue = await makeApplyQueue({ databaseUrl, redisUrls, mirrorId, logger: silentLogger });
   } catch (error) {
     if (!(error instanceof OrderMirrorError)) throw error;
     const problem = { problem: error.message, fix: error.fix ?? "Check the queue's database." };

@@ -46,7 +46,7 @@ export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
     place: "On our side",
     answer: "Queue away",
     label: "queue",
-    measures: "the queue's server does not answer, or may lose jobs, for a minute",
+    measures: "the queue's server does not answer, takes no jobs, or may lose them, for a minute",
     // A restart of Redis takes seconds, and needs nobody: workers find events without it, and processes reconnect.
     forSeconds: 60,
     noticedAfterSeconds: 0,

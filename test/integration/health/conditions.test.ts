@@ -168,7 +168,12 @@ it("distinguishes forged calls by strangers from a wrong secret", async () => {
 
 it("reports everywhere that a job failed for good, until its failure is 15 minutes old", async () => {
   const condition = "warning OrderMirrorDeadJobs";
-  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  const queue = await makeApplyQueue({
+    mirrorId: "test",
+    databaseUrl: database.url,
+    redisUrls: [],
+    logger: silentLogger,
+  });
   onTestFinished(() => queue.close());
   const worker = await queue.consume(() => Promise.reject(new Error("the job cannot be done")));
   await queue.bull.add("apply", { seqs: [1] }, { attempts: 1 });

@@ -89,7 +89,12 @@ describe("the registry", () => {
   });
 
   it("shows the queue's jobs", async () => {
-    const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+    const queue = await makeApplyQueue({
+      mirrorId: "test",
+      databaseUrl: database.url,
+      redisUrls: [],
+      logger: silentLogger,
+    });
     onTestFinished(() => queue.close());
     await queue.bull.add("apply", { seqs: [1] });
     const readQueues = async () => [await readQueueFacts(queue)];

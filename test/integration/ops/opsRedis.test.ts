@@ -9,7 +9,12 @@ it.runIf(canStartRedis)(
   async () => {
     const redis = await startRedis("--maxmemory-policy", "noeviction");
     onTestFinished(() => redis.stop());
-    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
+    const queue = await makeApplyQueue({
+      mirrorId: "test",
+      databaseUrl: "",
+      redisUrls: [redis.url],
+      logger: silentLogger,
+    });
     onTestFinished(() => queue.close());
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
     const { read } = await openOpsPages({ queue: queue.bull, config });

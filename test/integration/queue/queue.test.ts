@@ -27,6 +27,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     overrides: ApplyQueueDeps["overrides"] = HASTE,
   ): Promise<ApplyQueue> {
     const opened = await makeApplyQueue({
+      mirrorId: "test",
       databaseUrl: servers.database.url,
       redisUrls: redisUrls(),
       logger,
@@ -178,7 +179,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
 
 describe("a queue in Postgres that cannot be used", () => {
   const opening = (databaseUrl: string) =>
-    makeApplyQueue({ databaseUrl, redisUrls: [], logger: silentLogger });
+    makeApplyQueue({ mirrorId: "test", databaseUrl, redisUrls: [], logger: silentLogger });
 
   it("is a configuration error when its tables are missing", async () => {
     const bare = await makeTestDatabase();

@@ -31,6 +31,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
 
   async function open(...redisUrls: readonly string[]): Promise<ApplyQueue> {
     const queue = await makeApplyQueue({
+      mirrorId: "test",
       databaseUrl: "",
       redisUrls: redisUrls.length === 0 ? [redis.url] : redisUrls,
       logger: logInto((line) => lines.push(line)),
@@ -126,6 +127,7 @@ it("the queue while its Postgres fails continues after Postgres was frozen, and 
   onTestFinished(() => postgres.remove());
   const lines: string[] = [];
   const queue = await makeApplyQueue({
+    mirrorId: "test",
     databaseUrl: postgres.url,
     redisUrls: [],
     logger: logInto((line) => lines.push(line)),
@@ -159,7 +161,12 @@ it("the queue while its Postgres fails continues after Postgres was frozen, and 
 it("a queue whose Postgres is starting up is asked for jobs only with pauses, and continues once Postgres is up", async () => {
   const postgres = await startOwnPostgres();
   onTestFinished(() => postgres.remove());
-  const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
+  const queue = await makeApplyQueue({
+    mirrorId: "test",
+    databaseUrl: postgres.url,
+    redisUrls: [],
+    logger: silentLogger,
+  });
   onTestFinished(() => queue.close());
   const taken: number[] = [];
   const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));

@@ -2,8 +2,10 @@ import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
+import { readQueueFacts } from "../../../src/mirror/health.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
+import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
@@ -16,7 +18,7 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     const [first, ...others] = nodes.map((node) => node.url);
     const logger = silentLogger;
     const redisUrls = [first ?? "", ...others];
-    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, logger });
+    const queue = await makeApplyQueue({ mirrorId: "test", databaseUrl: "", redisUrls, logger });
     const taken: number[] = [];
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
     const notifies = async (seq: number) =>
@@ -44,13 +46,146 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     const bus = String(await findFreePort());
     const redis = await startRedis("--cluster-enabled", "yes", "--cluster-port", bus);
     onTestFinished(() => redis.stop());
-    const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
+    const single = await makeApplyQueue({
+      mirrorId: "test",
+      databaseUrl: "",
+      redisUrls: [redis.url],
+      logger: silentLogger,
+    });
     onTestFinished(() => single.close());
     const problems = await single.check();
     expect(problems.map((problem) => problem.problem)).toEqual([
       "Redis is a node of a cluster, but REDIS_URL names only one.",
     ]);
   });
+});
+
+/** A server of which `prepare` makes one that refuses something, with a queue and a worker. */
+async function openOn(settings: readonly string[], prepare?: (admin: Redis) => Promise<unknown>, login = "") {
+  const redis = await startRedis(...settings);
+  onTestFinished(() => redis.stop());
+  const admin = new Redis(redis.url);
+  onTestFinished(() => admin.disconnect());
+  const open = async (mirrorId: string) => {
+    const redisUrls = [redis.url.replace("//", `//${login}`)];
+    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, mirrorId, logger: silentLogger });
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    onTestFinished(async () => {
+      await consumer.close();
+      await queue.close();
+    });
+    const notifies = async (seq: number) =>
+      vi.waitFor(() => {
+        queue.notify([seq]);
+        expect(taken).toContain(seq);
+      }, PATIENCE);
+    const problems = async () =>
+      (await readQueueFacts(queue, 3_000)).problems.map(({ problem }) => problem).join(" ");
+    return { taken, notifies, problems };
+  };
+  await prepare?.(admin);
+  return { redis, admin, open };
+}
+
+/** How often the server refuses a command within two seconds of its time. */
+async function countRefusals(admin: Redis): Promise<number> {
+  const read = async (name: string) =>
+    Number(new RegExp(`^${name}:(\\d+)`, "m").exec(await admin.info())?.[1]);
+  const [before, startedAt] = [await read("total_error_replies"), await read("uptime_in_seconds")];
+  await expect.poll(() => read("uptime_in_seconds"), PATIENCE).toBeGreaterThanOrEqual(startedAt + 2);
+  return (await read("total_error_replies")) - before;
+}
+
+describe.runIf(canStartRedis)("a Redis that refuses", () => {
+  const allow = (rights: string) => (admin: Redis) =>
+    admin.call("acl", "setuser", "app", "on", ">secret", ...rights.split(" "));
+  const LOGIN = "app:secret@";
+
+  it("INFO, as managed servers do, serves all the same", async () => {
+    const rights = allow("~{order-mirror:* +@all -@dangerous");
+    const { open } = await openOn([], rights, LOGIN);
+    const queue = await open("a");
+    await queue.notifies(1);
+    expect(await queue.problems()).toBe("");
+  });
+
+  it.each<[string, readonly string[], (admin: Redis) => Promise<unknown>, string, string]>([
+    ["scripts", [], allow("~* +@all -eval -evalsha"), LOGIN, "lacks a right"],
+    ["its keys", [], allow("~other:* +@all"), LOGIN, "lacks a right"],
+    ["waiting for jobs", [], allow("~* +@all -bzpopmin -set"), LOGIN, "lacks a right"],
+    ["the password", [], allow("~* +@all"), "app:wrong@", "refuses the user or password"],
+    ["writes, being full", [], (admin) => admin.config("SET", "maxmemory", "1"), "", "Redis is full"],
+    ["writes, being a replica", [], (admin) => admin.replicaof("127.0.0.1", "1"), "", "read-only replica"],
+  ])(
+    "%s is a problem, and no work for it or for the process",
+    async (_what, settings, prepare, login, says) => {
+      const { admin, open } = await openOn(settings, prepare, login);
+      const queue = await open("a");
+      await expect.poll(queue.problems, PATIENCE).toContain(says);
+      const cpu = process.cpuUsage();
+      const refusals = await countRefusals(admin);
+      expect(refusals).toBeLessThan(60);
+      const { user, system } = process.cpuUsage(cpu);
+      expect((user + system) / 1_000).toBeLessThan(1_500);
+    },
+  );
+
+  it("nothing any more serves again: after it had room again, or was promoted", async () => {
+    const { admin, open } = await openOn([]);
+    const queue = await open("a");
+    await queue.notifies(1);
+    await admin.config("SET", "maxmemory", "1");
+    await expect.poll(queue.problems, PATIENCE).toContain("full");
+    await admin.config("SET", "maxmemory", "0");
+    await queue.notifies(2);
+    await admin.replicaof("127.0.0.1", "1");
+    await expect.poll(queue.problems, PATIENCE).toContain("replica");
+    await admin.replicaof("NO", "ONE");
+    await queue.notifies(3);
+    expect(await queue.problems()).toBe("");
+  });
+});
+
+it.runIf(canStartRedis)(
+  "connections of a demoted Redis find the new primary behind the same address",
+  async () => {
+    const [former, next] = [await startRedis(), await startRedis()];
+    onTestFinished(async () => void (await Promise.all([former.stop(), next.stop()])));
+    const line = await startFaultProxy(Number(new URL(former.url).port));
+    onTestFinished(() => line.close());
+    const redisUrls = [`redis://127.0.0.1:${line.port}`];
+    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, mirrorId: "a", logger: silentLogger });
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    onTestFinished(async () => {
+      await consumer.close();
+      await queue.close();
+    });
+    const notifies = async (seq: number) =>
+      vi.waitFor(() => {
+        queue.notify([seq]);
+        expect(taken).toContain(seq);
+      }, PATIENCE);
+    await notifies(1);
+    // New connections lead to the new primary; those to the former one stay open.
+    line.moveTo(Number(new URL(next.url).port));
+    const admin = new Redis(former.url);
+    onTestFinished(() => admin.disconnect());
+    await admin.replicaof("127.0.0.1", new URL(next.url).port);
+    await notifies(2);
+  },
+);
+
+it.runIf(canStartRedis)("two mirrors on one Redis do not take each other's jobs", async () => {
+  const { open } = await openOn([]);
+  const [one, other] = [await open("one"), await open("other")];
+  for (let seq = 1; seq <= 20; seq += 1) {
+    await one.notifies(seq);
+    await other.notifies(100 + seq);
+  }
+  expect(one.taken.every((seq) => seq <= 20)).toBe(true);
+  expect(other.taken.every((seq) => seq > 100)).toBe(true);
 });
 
 /**

@@ -8,6 +8,7 @@ import { SHORT_LIVED_WORKER } from "../mirror/queueTimes.ts";
 
 const [databaseUrl = "", ...redisUrls] = process.argv.slice(2);
 const queue = await makeApplyQueue({
+  mirrorId: "test",
   databaseUrl,
   redisUrls,
   logger: silentLogger,
