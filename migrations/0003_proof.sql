@@ -9,15 +9,12 @@ create table mirror.webhook_hours (
   outcome       text not null check (outcome in ('announced', 'late', 'lost')),
   up_to_seconds integer not null,
   changes       bigint not null,
-  waited        bigint not null,
-  waited_max_seconds double precision not null,
   primary key (source_id, hour, status, outcome, up_to_seconds)
 );
 comment on table  mirror.webhook_hours               is 'Changes of status that webhooks should have announced, counted by the hour in which the mirror learned of them: computed from the history and the inbox, and kept because these are not kept for ever.';
 comment on column mirror.webhook_hours.hour          is 'The hour in which the mirror learned of the changes; -infinity: all that are older than 30 days.';
 comment on column mirror.webhook_hours.outcome       is 'announced: its event was received before a read found it. late: after that. lost: no event was received within event_grace after that, of a status that events announce.';
 comment on column mirror.webhook_hours.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt to the receipt of the event; 2147483647: any longer one; 0 for lost.';
-comment on column mirror.webhook_hours.waited        is 'How many of their events we decided more than a minute after we had received them.';
 
 create index found_by_reads on mirror.history (source_id, seen_at)
   where via in ('poll', 'refetch', 'verify') and verdict = 'applied';

@@ -52,12 +52,14 @@ create table mirror.alerts (
   subject   text not null,
   since     timestamptz not null,
   ended_at  timestamptz,
-  notified_at   timestamptz,
+  notified_at     timestamptz,
+  end_notified_at timestamptz,
   primary key (name, subject)
 );
-comment on table  mirror.alerts          is 'Conditions that hold, or whose end has not been notified yet. Kept here so that a restart repeats no notification.';
+comment on table  mirror.alerts          is 'Conditions that hold, and the last occurrence of those that ended within a day. Kept here so that a restart repeats no notification, and pages show what is over.';
 comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for a condition that exists only once.';
-comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row is deleted once that was notified.';
+comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row is deleted a day after that was notified.';
+
 -- Erasure: the mirror keeps an order's reference, status, times, fleet and branch, and nothing else of it comes back.
 
 create table mirror.erasures (

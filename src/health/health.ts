@@ -2,6 +2,7 @@ import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
 import { shareReading } from "../process/shareReading.ts";
 import type { Clock } from "../process/clock.ts";
+import { readRecorded } from "./alerts.sql.ts";
 import { readOutgoingEndpoints } from "./conditions/endpoints.sql.ts";
 import type { Facts } from "./conditions/conditions.ts";
 import type { QueueFacts } from "./conditions/servers.ts";
@@ -62,6 +63,7 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
     now: standings[0]?.now ?? clock.now(),
     sources,
     endpoints: await readOutgoingEndpoints(pool),
+    recorded: await readRecorded(pool),
     unwritable: await explainUnwritable(pool),
     queues: (await readQueues?.()) ?? null,
   };

@@ -1,6 +1,6 @@
 import { UnavailableError } from "../domain/errors.ts";
 import { instantFromMillis } from "../domain/order/instant.ts";
-import { makeAlerter, type AlertMessage } from "../health/alerts.sql.ts";
+import { makeAlerter, type AlertMessage } from "../health/alerts.ts";
 import type { QueueFacts } from "../health/conditions/servers.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
@@ -59,14 +59,17 @@ type AlertWebhook = NonNullable<Config["alertWebhook"]>;
 const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 };
 
 /**
- * Sends alerts to ALERT_WEBHOOK_URL; without it does nothing. Every process may do it and one takes the turn, so that
- * the others notice a dead poller or worker.
+ * Records which conditions hold, and sends alerts to ALERT_WEBHOOK_URL if it is set. Every process may do it and one takes
+ * the turn, so that the others notice a dead poller or worker.
  */
 export function startAlerting(deps: RoleDeps & { readonly health: HealthReader }): void {
   const { config, health, clock, logger } = deps;
-  if (config.alertWebhook === null) return;
   const pool = openPool(deps, ALERTING_POOL);
-  const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
+  const alert = makeAlerter({
+    pool,
+    send: config.alertWebhook && makeSender(config.alertWebhook, clock),
+    logger,
+  });
   takeTurns(deps, { name: "alerting", pool, turnMs: TURN_MS }, async () => alert(await health.read()));
 }
 

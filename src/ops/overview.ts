@@ -9,7 +9,13 @@ import type { Standing } from "../health/conditions/standing.ts";
 import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import { isUpToDate, judgeFreshness } from "../health/freshness.ts";
 import type { Health, HealthReader } from "../health/health.ts";
-import type { Holding } from "../health/judge.ts";
+import {
+  describeLasted,
+  describeRecorded,
+  groupProblems,
+  type Holding,
+  type Problem,
+} from "../health/judge.ts";
 import { sourceAddress, sourceQuery } from "../health/pageAddresses.ts";
 import { html, type Html } from "../html/html.ts";
 import {
@@ -24,7 +30,7 @@ import {
 import type { Clock } from "../process/clock.ts";
 import { shareReading } from "../process/shareReading.ts";
 import { sendPage, viewerOf, type Mood, type Page, type Viewer } from "./page.ts";
-import { describeBoundedCount, describeCount, renderSentence } from "./phrases.ts";
+import { describeBoundedCount, describeCount, renderFirstSteps, renderSentence } from "./phrases.ts";
 import { renderRemedy } from "./remedies.ts";
 
 // What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
@@ -69,10 +75,21 @@ export function renderOverview(overview: Overview, viewer: Viewer): Page {
   return { title: sayVerdict(overview), body, section: "overview", live: true, mood: moodOf(overview) };
 }
 
+/** More sources without an order are like these. */
+const FIRST_STEPS_MAX = 5;
+
 function renderState(overview: Overview, viewer: Viewer): Html {
   if (overview.facts.sources.length === 0)
     return html`<p class="empty">No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.</p>`;
-  return html`${renderTiles(overview)}${renderProblems(overview, viewer)}${renderSources(overview)}`;
+  const empty = overview.facts.sources.filter(({ hasOrders }) => !hasOrders);
+  return html`${renderTiles(overview)}${renderProblems(overview, viewer)}
+  ${
+    empty.length > 0 &&
+    html`<ul class="plain">
+      ${empty.slice(0, FIRST_STEPS_MAX).map(renderFirstSteps)}
+    </ul>`
+  }
+  ${renderResolved(overview)}${renderSources(overview)}`;
 }
 
 const WEBHOOKS: Readonly<Record<ReturnType<typeof describeWebhooks>, string | Html>> = {
@@ -123,7 +140,7 @@ interface Tile {
   /** The conditions of these areas make the answer. */
   readonly areas: readonly Area[];
   /** The answer while none of them holds or begins: good, or neither good nor bad. */
-  readonly otherwise: (overview: Overview) => { readonly mood: "good" | "neither"; readonly words: string };
+  readonly otherwise: (overview: Overview) => { readonly mood: Mood; readonly words: string };
   readonly address: string;
   readonly detail: (overview: Overview) => string;
 }
@@ -146,12 +163,16 @@ const TILES: readonly Tile[] = [
     areas: ["coverage"],
     otherwise: (overview) => {
       if (worstAge(overview) === null) return neither("Starting");
+      // The promise is the age of the data, whatever the reason is.
+      if (overview.facts.sources.some(isStale)) return { mood: "warning", words: "Data is old" };
       return overview.facts.sources.every(isUpToDate) ? good("Up to date") : neither("Behind");
     },
     address: "/ops/walks",
     detail: (overview) => {
       const age = worstAge(overview);
-      return age === null ? "not complete yet" : `complete up to ${describeAge(age)}`;
+      const exceptions = sum(overview, (source) => source.exceptions);
+      const except = exceptions === 0 ? "" : `, except for ${countNouns(exceptions, "order")}`;
+      return age === null ? "not complete yet" : `complete up to ${describeAge(age)}${except}`;
     },
   },
   {
@@ -162,6 +183,8 @@ const TILES: readonly Tile[] = [
         (source) => source.hasOrders && describeWebhooks(source) === "never-seen",
       );
       if (silent.length > 0) return neither(`None yet for ${nameSome(silent)}`);
+      // Only reads show whether an event is missing.
+      if (sources.some((source) => judgeFreshness(source).isOld)) return neither("Not known now");
       if (sources.some(({ lastEventAt }) => lastEventAt !== null)) return good("Webhooks arrive");
       const isPolledOnly = sources.every((source) => describeWebhooks(source) === "not-configured");
       return isPolledOnly ? good("Polled only") : neither("None yet");
@@ -184,10 +207,7 @@ const TILES: readonly Tile[] = [
     detail: (overview) => {
       const waiting = describeBoundedCount(sum(overview, ({ pending }) => pending));
       const quarantined = describeBoundedCount(sum(overview, (source) => source.quarantined));
-      const late = sum(overview, ({ waitedForUs }) => waitedForUs);
-      const longest = Math.max(0, ...overview.facts.sources.map((source) => source.waitedForUsSecondsMax));
-      const waited = `; in 24 h ${countNouns(late, "event")} waited for a worker, up to ${describeSpan(longest)}`;
-      return `${waiting} waiting, ${quarantined} in quarantine${late === 0 ? "" : waited}`;
+      return `${waiting} waiting, ${quarantined} in quarantine`;
     },
   },
   {
@@ -209,6 +229,19 @@ const TILES: readonly Tile[] = [
   },
 ];
 
+/** Nothing was read for so long that merchants decide on what is no longer so, in seconds. */
+const STALE_SECONDS = 600;
+
+/** Whether data is old although polls were due; a pause is a person's decision, which a condition names. */
+function isStale(source: Standing): boolean {
+  const { isOld, upTo } = judgeFreshness(source);
+  return (
+    isOld &&
+    source.pausedAt === null &&
+    (secondsSince(source.now, upTo ?? source.createdAt) ?? 0) > STALE_SECONDS
+  );
+}
+
 function nameSome(sources: readonly Standing[]): string {
   const names = sources.slice(0, 3).map(({ sourceId }) => sourceId);
   const more = sources.length - names.length;
@@ -224,12 +257,19 @@ function answerQuestions(overview: Overview) {
     const common = { question, address, detail: detail(overview) };
     if (first === undefined) return { ...common, ...otherwise(overview) };
     const { condition, subject } = first;
+    const problem = groupProblems([first])[0];
     const mood: Mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
     const isFigureIdle = condition.area === "events" && sum(overview, ({ lost }) => lost) === 0;
     const isSaid = condition.area === "poller" || isFigureIdle;
     const why = isSaid ? `${subject}: ${condition.measures}` : common.detail;
-    return { ...common, mood, words: condition.answer, detail: why, address: pageOf(first) };
+    return {
+      ...common,
+      mood,
+      words: condition.answer,
+      detail: why,
+      address: problem === undefined ? address : pageOf(problem),
+    };
   });
 }
 
@@ -258,41 +298,69 @@ function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
   return sources.some(({ oldestPendingAt }) => (secondsSince(now, oldestPendingAt) ?? 0) >= BACKLOG_SECONDS);
 }
 
-/** More problems than this are counted: one cause makes the same problem for every source. */
-const SHOWN_MAX = 20;
-
 /**
  * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
  * the page once: the others follow the tiles.
  */
 function renderVerdict(overview: Overview, viewer: Viewer): Html {
-  const [worst, ...others] = overview.holding;
+  const [worst, ...others] = listProblems(overview);
   if (worst === undefined)
     return html`<div class="verdict ${moodOf(overview)}"><p>${renderNoTrouble(overview)}</p></div>`;
   const more = others.length !== 0 && html` <a href="#problems">and ${others.length} more</a>`;
   return renderProblem(worst, { overview, viewer, more });
 }
 
-/** The other problems, and what may become one. */
+/** What is wrong, the most urgent first, then what may become so. */
+function listProblems({ holding, beginning }: Overview): Shown[] {
+  const begun = groupProblems(beginning).map((problem) => ({ ...problem, isBeginning: true }));
+  return [...groupProblems(holding).map((problem) => ({ ...problem, isBeginning: false })), ...begun];
+}
+
+interface Shown extends Problem {
+  /** It has not held for long enough to be reported. */
+  readonly isBeginning: boolean;
+}
+
+/** The other problems, and what is over. */
 function renderProblems(overview: Overview, viewer: Viewer): Html {
-  const [, ...others] = overview.holding;
-  const watched = overview.holding.length === 0 ? overview.beginning.slice(1) : overview.beginning;
-  if (others.length + watched.length === 0) return html``;
-  const left = others.length - SHOWN_MAX;
+  const [, ...others] = listProblems(overview);
+  if (others.length === 0) return html``;
   return html`<section id="problems" aria-label="What else is wrong">
-    ${others.slice(0, SHOWN_MAX).map((each) => renderProblem(each, { overview, viewer, more: false }))}
-    ${left > 0 && html`<p>and ${left} more, on the <a href="#sources">sources' pages</a></p>`}
-    ${watched.slice(0, SHOWN_MAX).map((each) => html`<p class="dim">${renderBeginning(each, overview)}</p>`)}
+    ${others.map((each) => renderProblem(each, { overview, viewer, more: false }))}
   </section>`;
+}
+
+/** More than these are over are older. */
+const RESOLVED_MAX = 10;
+
+/** What was wrong within a day, and for how long: a repair is proved by it. */
+function renderResolved({ facts: { recorded } }: Overview): Html {
+  const over = recorded.filter(({ endedAt }) => endedAt !== null).slice(0, RESOLVED_MAX);
+  if (over.length === 0) return html``;
+  return html`<h2>Resolved within a day</h2>
+    <ul class="plain" id="resolved">
+      ${over.map(
+        (each) =>
+          html`<li>
+            ${renderGood(describeRecorded(each))}
+            <span class="dim">resolved ${renderMinute(each.endedAt)}, lasted ${describeLasted(each)}</span>
+          </li> `,
+      )}
+    </ul>`;
 }
 
 /** The verdict without ages, which change all the time: for screen readers, and for the title of the tab. */
 function sayVerdict(overview: Overview): string {
-  const { holding, beginning, facts } = overview;
-  const [worst] = holding;
+  const { holding, facts } = overview;
+  const problems = listProblems(overview);
+  const [worst] = problems;
+  const many = groupProblems(holding).length;
   if (worst !== undefined)
-    return holding.length === 1 ? worst.cause : `${holding.length} problems: ${worst.cause}`;
-  if (beginning[0] !== undefined) return `Watching: ${beginning[0].cause}`;
+    return worst.isBeginning
+      ? `Watching: ${worst.cause}`
+      : many === 1
+        ? worst.cause
+        : `${many} problems: ${worst.cause}`;
   if (facts.sources.length === 0) return "No source";
   if (facts.sources.some(({ safeThrough }) => safeThrough === null)) return "Starting";
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
@@ -305,38 +373,46 @@ function moodOf(overview: Overview): Mood {
   return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
 }
 
-/** What is wrong, where, since when, and what to do. */
+/** What is wrong, whose it is, since when, and what to do, in the same words whether people were alerted already or not. */
 function renderProblem(
-  problem: Holding,
+  problem: Shown,
   { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
 ): Html {
-  const { condition, since, cause, remedy } = problem;
-  const { severity, name, place } = condition;
+  const { condition, since, isSeenSince, cause, remedy, holdings, isBeginning } = problem;
+  const { severity, name, place, forSeconds, endsBy } = condition;
   const sentence = renderSentence(cause);
-  return html`<div class="${severity}" data-condition="${name}">
-    <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
+  const head = isBeginning
+    ? html`<strong><span aria-hidden="true">…</span> Watching:</strong> ${sentence}`
+    : severity === "critical"
+      ? renderAlert(sentence)
+      : renderWarning(sentence);
+  const span = describeSpan(secondsSince(overview.facts.now, since) ?? 0);
+  const alerts = isBeginning && `; alerts at ${describeSpan(forSeconds).replace(/ 0\u00a0(?:s|min)$/, "")}`;
+  return html`<div class="${isBeginning ? "neither" : severity}" data-condition="${isBeginning ? "" : name}">
+    <p class="cause">${head}${more}</p>
     <p>
       <strong>${place}</strong>
-      <span class="nowrap">since ${renderTime(formatInstant(since, 0))}</span>
-      (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${pageOf(problem)}">Details</a>
+      <span class="nowrap">${isSeenSince && "seen "}since ${renderTime(formatInstant(since, 0))}</span>
+      (${span}${alerts}). ${renderSentence(remedy)}
+      ${endsBy !== undefined && `It goes away by itself ${endsBy}.`}
+      <a href="${pageOf(problem)}">Details</a>
     </p>
-    ${renderRemedy(problem, viewer)}
+    ${holdings.length > 1 ? renderEach(holdings, viewer) : holdings.map((each) => renderRemedy(each, viewer))}
   </div>`;
 }
 
-function renderBeginning(beginning: Holding, overview: Overview): Html {
-  const { condition, cause } = beginning;
-  return html`<strong><span aria-hidden="true">…</span> Watching:</strong> ${renderSentence(cause)}
-    <span class="dim"
-      >for ${describeHeld(beginning, overview)}; alerts at
-      ${describeSpan(condition.forSeconds).replace(/\u00a00\u00a0s$|\s0\u00a0s$/, "")}</span
-    >`;
+/** Each source, endpoint or queue that a problem is about. */
+function renderEach(holdings: readonly Holding[], viewer: Viewer): Html {
+  return html`<details>
+    <summary>All ${holdings.length}</summary>
+    <ul>
+      ${holdings.map((each) => html`<li>${renderSentence(each.cause)} ${renderRemedy(each, viewer)}</li> `)}
+    </ul>
+  </details>`;
 }
 
 function renderNoTrouble(overview: Overview): Html {
-  const { facts, beginning } = overview;
-  const { sources, now } = facts;
-  if (beginning[0] !== undefined) return renderBeginning(beginning[0], overview);
+  const { sources, now } = overview.facts;
   const unproved = sources.filter(({ safeThrough }) => safeThrough === null);
   if (sources.length === 0) return html`No source is configured yet.`;
   if (unproved.length > 0)
@@ -350,16 +426,20 @@ function renderNoTrouble(overview: Overview): Html {
   const earliest = safe.reduce((least, each) => (each < least ? each : least));
   const exact = formatInstant(earliest);
   const age = describeAge(secondsSince(now, earliest));
+  const exceptions = sum(overview, (source) => source.exceptions);
+  const except = exceptions > 0 && `, except for ${countNouns(exceptions, "order")}`;
   return html`${renderGood("All good.")} Complete up to
-    <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time> (${age}).`;
+    <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time>
+    (${age})${except}.`;
 }
 
-const describeHeld = ({ since }: Holding, { facts }: Overview) =>
-  describeSpan(secondsSince(facts.now, since) ?? 0);
-
-/** The page behind a problem: of a source's problem only what concerns that source. */
-function pageOf({ condition: { page, label }, subject }: Holding): string {
-  if (page === SOURCE_PAGE) return sourceAddress(subject);
+/** The page behind a problem: of one source's problem only what concerns that source. */
+function pageOf({ condition: { page, label }, holdings }: Problem): string {
+  const [only, ...others] = holdings;
+  const subject = others.length === 0 ? (only?.subject ?? "") : "";
+  if (page === SOURCE_PAGE) return subject === "" ? "/ops#sources" : sourceAddress(subject);
   const own = sourceQuery(subject);
-  return label === "source" ? page + (page.includes("?") ? own.replace("?", "&") : own) : page;
+  return label === "source" && subject !== ""
+    ? page + (page.includes("?") ? own.replace("?", "&") : own)
+    : page;
 }

@@ -16,25 +16,23 @@ with source as (
 -- nor what is older than the source. When an event was received is read from the inbox: while a worker is stopped, events
 -- wait for us, and the provider has lost nothing.
 announced as (
-  select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at, h.seen_at as decided_at
+  select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at
   from source, mirror.history h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id
   where h.source_id = $1 and h.seen_at >= since and h.via = 'webhook' and h.verdict = 'applied'
     and h.previous_status is not null and h.status is distinct from h.previous_status
     and h.version > mirror.nanos_of(created_at)
 ),
 counted as (
-  select date_trunc('hour', seen_at) as hour, status, 'announced' as outcome, received_at, version,
-    extract(epoch from decided_at - received_at)::float8 as waited
+  select date_trunc('hour', seen_at) as hour, status, 'announced' as outcome, received_at, version
   from announced
   union all
-  select date_trunc('hour', found_at), status, state, announced_at, version, 0
+  select date_trunc('hour', found_at), status, state, announced_at, version
   from source, mirror.unannounced_changes u
   where u.source_id = $1 and u.found_at >= since and u.state in ('late', 'lost')
 ),
 -- One row per hour, status, outcome and delay; $2 has the upper bounds of the delays.
 fresh as materialized (
-  select hour, status, outcome, coalesce(up_to, 0) as up_to, count(*) as changes,
-    count(*) filter (where waited > 60) as waited, max(waited) as waited_max
+  select hour, status, outcome, coalesce(up_to, 0) as up_to, count(*) as changes
   from counted cross join lateral (
     select min(bound) as up_to from unnest($2::int[]) as bound
     where bound >= extract(epoch from received_at) - version / 1e9
@@ -56,16 +54,14 @@ aged as (
 ),
 rolled as (
   insert into mirror.webhook_hours as w
-  select $1, '-infinity', status, outcome, up_to_seconds, sum(changes), 0, 0 from aged group by 3, 4, 5
+  select $1, '-infinity', status, outcome, up_to_seconds, sum(changes) from aged group by 3, 4, 5
   on conflict (source_id, hour, status, outcome, up_to_seconds) do update set changes = w.changes + excluded.changes
 )
 -- Rows that are as before are not written.
 insert into mirror.webhook_hours as w
-select $1, hour, status, outcome, up_to, changes, waited, waited_max from fresh order by 2, 3, 4, 5
-on conflict (source_id, hour, status, outcome, up_to_seconds) do update set
-  changes = excluded.changes, waited = excluded.waited, waited_max_seconds = excluded.waited_max_seconds
-where (w.changes, w.waited, w.waited_max_seconds)
-  is distinct from (excluded.changes, excluded.waited, excluded.waited_max_seconds)`;
+select $1, hour, status, outcome, up_to, changes from fresh order by 2, 3, 4, 5
+on conflict (source_id, hour, status, outcome, up_to_seconds) do update set changes = excluded.changes
+where w.changes <> excluded.changes`;
 
 /**
  * Counts which changes of a source its events announced, late or not at all; may be repeated, and writes what is new.

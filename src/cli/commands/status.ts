@@ -6,7 +6,7 @@ import type { QueueFacts } from "../../health/conditions/servers.ts";
 import type { Standing } from "../../health/conditions/standing.ts";
 import { isUpToDate } from "../../health/freshness.ts";
 import { readHealthOnce, type Health } from "../../health/health.ts";
-import type { Holding } from "../../health/judge.ts";
+import { describeLasted, describeRecorded, groupProblems, type Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../doctor/serverFacts.sql.ts";
 import { withMirror, type Mirror } from "../input/session.ts";
 import {
@@ -53,20 +53,37 @@ export function printStatus(health: Health, count: (source: Standing) => number,
   for (const source of health.facts.sources) printSource(source, count(source), paint);
 }
 
-function printVerdict({ facts: { sources }, holding, beginning }: Health, paint: Paint): void {
-  for (const { condition, cause, since, remedy } of holding) {
-    const mark = condition.severity === "critical" ? paint("red", "✖") : paint("yellow", "!");
-    printLine(`${mark} ${condition.severity}: ${cause} Since ${formatInstant(since, 0)}.`);
+function printVerdict(health: Health, paint: Paint): void {
+  printProblems(health, paint);
+  for (const each of health.facts.recorded.filter(({ endedAt }) => endedAt !== null).slice(0, RESOLVED_MAX))
+    printLine(
+      `${paint("green", "✔")} resolved ${formatInstant(each.endedAt ?? each.since, 0)}, lasted ${describeLasted(each)}: ${describeRecorded(each)}`,
+    );
+}
+
+function printProblems({ facts: { sources }, holding, beginning }: Health, paint: Paint): void {
+  for (const { condition, cause, remedy, ...problem } of groupProblems(holding)) {
+    const { severity, place, endsBy } = condition;
+    const mark = severity === "critical" ? paint("red", "✖") : paint("yellow", "!");
+    printLine(`${mark} ${severity}: ${cause} ${place}, ${describeSince(problem)}.`);
+    printLine(`  fix: ${remedy}${endsBy === undefined ? "" : ` It goes away by itself ${endsBy}.`}`);
+  }
+  for (const { condition, cause, remedy, ...problem } of groupProblems(beginning)) {
+    printLine(`… Watching: ${cause} ${condition.place}, ${describeSince(problem)}.`);
     printLine(`  fix: ${remedy}`);
   }
-  for (const { cause, since } of beginning)
-    printLine(`… Watching: ${cause} Since ${formatInstant(since, 0)}.`);
   if (holding.length > 0 || beginning.length > 0 || sources.length === 0) return;
   if (sources.some(({ safeThrough }) => safeThrough === null))
     return printLine("Starting: not everything is verified yet.");
   const isFresh = sources.every(isUpToDate);
   printLine(isFresh ? `${paint("green", "✔")} All good.` : "… Behind: the latest polls proved nothing.");
 }
+
+/** Of what is over, the newest are shown. */
+const RESOLVED_MAX = 5;
+
+const describeSince = ({ since, isSeenSince }: Pick<Holding, "since" | "isSeenSince">) =>
+  `${isSeenSince ? "seen " : ""}since ${formatInstant(since, 0)}`;
 
 function printSource(source: Standing, orders: number, paint: Paint): void {
   const { now, exceptions, breaches, lastBreachAt, pending, oldestPendingAt } = source;
@@ -122,7 +139,7 @@ function describeWebhooks(source: Standing, paint: Paint): string {
 }
 
 /** All facts about a source, and the conditions that concern it or all sources. */
-function toJson(source: Standing, orders: number, { holding, beginning }: Health) {
+function toJson(source: Standing, orders: number, { facts, holding, beginning }: Health) {
   const concerns = ({ condition, subject }: Holding) =>
     condition.label !== "source" || subject === source.sourceId;
   const write = ({ condition: { name, severity }, subject, since, cause, remedy }: Holding) =>
@@ -133,6 +150,9 @@ function toJson(source: Standing, orders: number, { holding, beginning }: Health
     webhooks: judgeWebhooks(source),
     conditions: holding.filter(concerns).map(write),
     beginning: beginning.filter(concerns).map(write),
+    resolved: facts.recorded
+      .filter(({ subject, endedAt }) => endedAt !== null && (subject === source.sourceId || subject === ""))
+      .map((each) => writeTimes({ ...each })),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Pool } from "../../database/database.ts";
 import { listLostSettings, readLogin } from "../../database/logins.ts";
 import { examineSchema } from "../../database/migrations.ts";
 import { describeWebhooks } from "../../health/conditions/webhookCalls.sql.ts";
+import { isUpToDate } from "../../health/freshness.ts";
 import type { Health } from "../../health/health.ts";
 import type { Standing } from "../../health/conditions/standing.ts";
 import { makeBudget } from "../../provider/budget.ts";
@@ -263,5 +264,13 @@ function describeSource(source: Standing): Remark[] {
     `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
   );
   const isSilent = configured === true && describeWebhooks(source) === "never-seen";
-  return [ok(`${sourceId}: ${complete}.`), ...(isSilent ? [{ ...silent, check: "events" }] : [])];
+  // Old data is not well, whatever the reason is: its condition names it.
+  const isBehind = safeThrough !== null && !isUpToDate(source);
+  const reached = isBehind
+    ? warning(
+        `${sourceId}: ${complete}, which is longer ago than polling explains.`,
+        "`order-mirror status` says why.",
+      )
+    : ok(`${sourceId}: ${complete}.`);
+  return [reached, ...(isSilent ? [{ ...silent, check: "events" }] : [])];
 }

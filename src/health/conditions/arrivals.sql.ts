@@ -2,6 +2,8 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate, STOPPED_AFTER_LOST } from "../../domain/order/lostEvents.ts";
 import { commandOn } from "../../domain/shellWord.ts";
+import { isListLate, type Completeness } from "./completeness.sql.ts";
+import type { Polling } from "./polling.sql.ts";
 import { COUNT_MAX, describeCount, SOURCE_PAGE, type RuleOfEach } from "./condition.ts";
 
 /** How the provider's events of a source arrive. */
@@ -22,12 +24,6 @@ export interface Arrivals {
   readonly firstLostAt: Instant | null;
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: Instant | null;
-  /**
-   * Events of the last 24 hours that we decided more than a minute after we had received them: no worker ran, or none was
-   * fast enough. They are neither late nor lost.
-   */
-  readonly waitedForUs: number;
-  readonly waitedForUsSecondsMax: number;
   /** Changes announced in this hour and the last one; `lateLately` as `late`. */
   readonly announcedLately: number;
   readonly lateLately: number;
@@ -57,7 +53,6 @@ select s.source_id as "sourceId",
   exists (select from mirror.orders o where o.source_id = s.source_id) as "hasOrders",
   event.lost_ever as "lostEver",
   event.announced, event.late, event.lost, mirror.nanos_of(event.first_lost) as "firstLostAt",
-  event.waited as "waitedForUs", event.waited_seconds as "waitedForUsSecondsMax",
   lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
   event.announced_lately as "announcedLately", event.late_lately as "lateLately",
   mirror.nanos_of(event.first_late) as "firstLateHour",
@@ -80,9 +75,7 @@ cross join lateral (
       min(greatest(hour, s.created_at)) filter (where outcome = 'lost' and of_day) as first_lost,
       coalesce(sum(changes) filter (where outcome <> 'lost' and lately), 0)::float8 as announced_lately,
       coalesce(sum(changes) filter (where outcome = 'late' and lately), 0)::float8 as late_lately,
-      min(greatest(hour, s.created_at)) filter (where outcome = 'late' and lately) as first_late,
-      coalesce(sum(waited) filter (where of_day), 0)::float8 as waited,
-      coalesce(max(waited_max_seconds) filter (where of_day and waited > 0), 0)::float8 as waited_seconds
+      min(greatest(hour, s.created_at)) filter (where outcome = 'late' and lately) as first_late
     from (select *, hour > clock_timestamp() - interval '24 hours' as of_day,
         hour > clock_timestamp() - interval '2 hours' as lately
       from mirror.webhook_hours w where w.source_id = s.source_id) counted
@@ -113,7 +106,7 @@ const LATE_MIN = 5;
 const REFUTED_MIN = 3;
 
 /** Conditions of events that arrive, late, never, or with false claims. */
-export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals>[] = [
+export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & Polling>[] = [
   {
     name: "OrderMirrorClaimsRefuted",
     severity: "warning",
@@ -123,8 +116,10 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals>[] = [
     measures: "reads contradicted 3 or more signed events within a day",
     remedy:
       "Rotate the webhook secret, unless the provider confirms that its clock was wrong or that it was restored from a backup.",
+    endsBy: "a day after the last one",
     page: "/ops/lost",
-    holds: ({ refutedClaims }) => refutedClaims >= REFUTED_MIN,
+    // A list that is late contradicts genuine events: OrderMirrorProofTakenBack is about the cause.
+    holds: (source) => source.refutedClaims >= REFUTED_MIN && !isListLate(source),
     since: ({ firstRefutedClaimAt }) => firstRefutedClaimAt,
     cause: ({ sourceId, refutedClaims, refutedReference }) =>
       `Reads contradict ${describeCount(refutedClaims, "signed event")} of ${sourceId}; \`${commandOn("order", refutedReference ?? "")}\` shows one.`,
@@ -138,6 +133,7 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals>[] = [
     measures: "events have stopped; changes are found by polling only",
     remedy:
       "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
+    endsBy: "with the next event",
     page: "/ops/lost",
     // Although every call is refused, too: a stranger may have sent the refused ones.
     holds: ({ configured, lostSinceLastEvent }) =>
@@ -156,6 +152,7 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals>[] = [
     forSeconds: 900,
     noticedAfterSeconds: 0,
     remedy: "Polling has repaired the affected orders. Compare with the provider's delivery log.",
+    endsBy: "when less than one in a hundred of the last day was lost",
     page: "/ops/lost",
     holds: (source) => source.configured === true && (lossRate(source) ?? 0) > LOSS_RATE_MAX,
     since: ({ firstLostAt }) => firstLostAt,
@@ -174,6 +171,7 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals>[] = [
     measures: "more than one event in ten arrives after a poll has found its change",
     remedy:
       "See the trends of the source: the provider sends late, webhooks were refused at first, or they are answered or applied slowly.",
+    endsBy: "two hours after the last late event",
     page: SOURCE_PAGE,
     holds: ({ announcedLately, lateLately }) =>
       lateLately >= LATE_MIN && lateLately > LATE_RATE_MAX * announcedLately,

@@ -25,7 +25,7 @@ export interface Completeness {
   /** How often proofs have ever been withdrawn, and when last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
-  /** How late a poll or an event brought the change of the last breach; null if another read found it. */
+  /** How late a poll or an event brought a change of the last day's breaches, at most; null if only other reads found them. */
   readonly lateSeconds: number | null;
   /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
   readonly listDoubtedAt: Instant | null;
@@ -64,8 +64,8 @@ left join lateral (
 ) gap on true
 cross join lateral (
   select count(*)::int as breaches, max(found_at) as last_at,
-    (array_agg(extract(epoch from found_at) - version / 1e9 order by breach_id desc)
-      filter (where found_by = 'poll' or kind = 'late_event'))[1]::float8 as late_seconds
+    max(extract(epoch from found_at) - version / 1e9) filter (where (found_by = 'poll' or kind = 'late_event')
+      and found_at > clock_timestamp() - interval '1 day')::float8 as late_seconds
   from mirror.coverage_breaches b where b.source_id = s.source_id
 ) broken
 where $1::text is null or s.source_id = $1`;
@@ -95,6 +95,10 @@ const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
 const PROOF_REMEDY =
   "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it. If the change appeared late in the provider's list, raise POLL_MARGIN_SECONDS.";
+/** The provider's list shows changes later than the margin allows, so its reads contradict genuine events. */
+export const isListLate = ({ lateSeconds, marginSeconds }: Completeness & Polling): boolean =>
+  lateSeconds !== null && marginSeconds !== null && lateSeconds > marginSeconds;
+
 /** Half as much again, in whole minutes. */
 const enough = (lateSeconds: number) => Math.ceil((lateSeconds * 1.5) / 60) * 60;
 
@@ -155,15 +159,17 @@ export const COMPLETENESS_CONDITIONS: readonly RuleOfEach<Completeness & Polling
     answer: "Proof withdrawn",
     measures: "a change was found within the last day that a proof had missed",
     remedy: PROOF_REMEDY,
+    endsBy: "a day after the last one",
     page: "/ops/breaches",
     holds: ({ lastBreachAt, now }) => lastBreachAt !== null && now - lastBreachAt <= DAY_NANOS,
     since: ({ lastBreachAt }) => lastBreachAt,
     cause: ({ sourceId }) =>
       `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
-    fix: ({ lateSeconds, marginSeconds }) =>
-      lateSeconds === null || marginSeconds === null || lateSeconds <= marginSeconds
-        ? PROOF_REMEDY
-        : `It appeared ${Math.ceil(lateSeconds)} s after its time, and POLL_MARGIN_SECONDS is ${marginSeconds}: set POLL_MARGIN_SECONDS=${enough(lateSeconds)} and restart the poller.`,
+    fix: (source) => {
+      if (!isListLate(source)) return PROOF_REMEDY;
+      const late = source.lateSeconds ?? 0;
+      return `A change appeared in the list ${Math.ceil(late)} s after its time, and POLL_MARGIN_SECONDS is ${source.marginSeconds}: set POLL_MARGIN_SECONDS=${enough(late)} and restart the poller. Events that reads contradict were genuine then.`;
+    },
   },
   {
     name: "OrderMirrorExceptions",

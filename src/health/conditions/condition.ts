@@ -64,6 +64,8 @@ export interface Condition {
   /** From this age on, if it is less than forSeconds, the overview no longer says that all is good. */
   readonly noticedAfterSeconds?: number;
   readonly remedy: string;
+  /** Its occurrences lie in the past: when it goes away by itself, as a clause. Absent: it holds while it happens. */
+  readonly endsBy?: string;
   /** The ops page with details. */
   readonly page: string;
   /** What a person can do about it with one press, without having to look first. */

@@ -1,3 +1,4 @@
+import type { Instant } from "../../domain/order/instant.ts";
 import { ARRIVAL_CONDITIONS } from "./arrivals.sql.ts";
 import { BACKLOG_CONDITIONS } from "./backlog.sql.ts";
 import { COMPLETENESS_CONDITIONS } from "./completeness.sql.ts";
@@ -8,10 +9,21 @@ import { SERVER_CONDITIONS, type ServerFacts } from "./servers.ts";
 import type { Standing } from "./standing.ts";
 import { WEBHOOK_CONDITIONS } from "./webhookCalls.sql.ts";
 
+/** An occurrence of a condition, as recorded by the process that watches. */
+export interface RecordedCondition {
+  readonly name: string;
+  readonly subject: string;
+  readonly since: Instant;
+  /** Null while it holds. */
+  readonly endedAt: Instant | null;
+}
+
 /** The inputs of all conditions. Times are the database's unless stated otherwise. */
 export interface Facts extends ServerFacts {
   readonly sources: readonly Standing[];
   readonly endpoints: readonly OutgoingEndpoint[];
+  /** What processes have recorded of conditions: those that hold, and those that ended within a day, the last first. */
+  readonly recorded: readonly RecordedCondition[];
 }
 
 const OF_SOURCES = [

@@ -51,7 +51,7 @@ export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
     forSeconds: 60,
     noticedAfterSeconds: 0,
     remedy: "Start Redis; see REDIS_URL. Meanwhile workers find events without it, within seconds.",
-    page: "/ops/queues",
+    page: "/ops/queue-health",
     find: ({ queues }) =>
       queues?.flatMap(({ name, problems }) =>
         problems
@@ -69,6 +69,7 @@ export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
     measures: "jobs failed for good within the last 15 minutes",
     forSeconds: 0,
     remedy: "/ops/queues shows why they failed. The overdue check applies their events.",
+    endsBy: "15 minutes after the last failure",
     page: "/ops/queues",
     find: ({ queues, now }) =>
       queues?.flatMap(({ name, newestDeadAt }) =>

@@ -79,7 +79,7 @@ const REFUSED_MIN = 3;
 const WRONG_SIGNATURES_MAX = 20;
 
 const SECRET_REMEDY =
-  "Copy the endpoint's secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.";
+  "Copy the endpoint's secret from the provider again. If it is right, run `order-mirror identify-signature` where web runs: it finds the scheme from the refused events that web keeps with CAPTURE_REFUSED=10.";
 
 const CLOCK_REMEDY =
   "Run a time service (chrony, systemd-timesyncd) on the machine of the web process; `order-mirror doctor`, run there, compares its clock with the provider's.";
@@ -133,6 +133,7 @@ export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
     answer: "Webhooks refused",
     measures: "every signed webhook call is refused",
     remedy: SECRET_REMEDY,
+    endsBy: "with the next accepted event",
     page: "/ops/events/refused",
     holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,
@@ -154,6 +155,7 @@ export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
     measures: "webhooks come, and every one is answered 404, because no secret is set",
     remedy:
       "Copy the endpoint's secret from the provider into DELIVERY_LIVE_WEBHOOK_SECRETS, DELIVERY_TEST_WEBHOOK_SECRETS or SOURCES_FILE, and restart `order-mirror web`.",
+    endsBy: "10 minutes after the last such call",
     page: "/ops/calls?kind=webhook",
     holds: isCalledWithoutSecret,
     since: ({ firstWithoutSecretAt }) => firstWithoutSecretAt,
@@ -168,6 +170,7 @@ export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
     answer: "Some refused",
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
     remedy: FORGED_REMEDY,
+    endsBy: "10 minutes after the last such call",
     page: "/ops/calls?kind=webhook",
     // If every call is refused, OrderMirrorWebhooksRefused is about the same calls.
     holds: (source) => source.wrongSignatures > WRONG_SIGNATURES_MAX && !isEveryCallRefused(source),

@@ -5,7 +5,7 @@ export interface EventFlow {
   /** Null: no event waits for its decision. */
   readonly oldestWaitingSeconds: number | null;
   readonly eventsInHour: number;
-  /** From the commit of an event to the decision on it, of the newest events; null: there were none. */
+  /** From the commit of an event to the decision on it, or to now while it waits, of the newest events; null: there were none. */
   readonly p50Seconds: number | null;
   readonly p95Seconds: number | null;
 }
@@ -21,11 +21,12 @@ export async function readEventFlow(pool: Pool): Promise<EventFlow> {
       ) latest where received_at > clock_timestamp() - interval '1 hour'
     ), timed as (
       select percentile_cont(array[0.5, 0.95]) within group (
-        order by greatest(0, extract(epoch from h.seen_at - n.received_at))::float8) as lags
+        order by greatest(0, extract(epoch from coalesce(h.seen_at, clock_timestamp()) - n.received_at))::float8) as lags
       from newest n cross join lateral (
+        -- What still waits has waited until now: without it an outage would look fast.
         select min(seen_at) as seen_at from mirror.history
         where inbox_seq = n.seq and source_id = n.source_id
-      ) h where h.seen_at is not null
+      ) h
     )
     select
       (select extract(epoch from clock_timestamp() - min(received_at))::float8 from mirror.pending)

@@ -5,7 +5,8 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/mirror/health.ts";
 import type { Facts } from "../../../src/health/conditions/conditions.ts";
 import { judge, type FirstSeen } from "../../../src/health/judge.ts";
-import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
+import { readRecorded } from "../../../src/health/alerts.sql.ts";
+import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -47,7 +48,12 @@ const run = (facts: Facts, firstSeen?: FirstSeen) =>
     logger: silentLogger,
   })(judge(facts, firstSeen));
 const sent = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
-const stored = async () => (await database.pool.query("select name from mirror.alerts")).rows.length;
+const stored = async () =>
+  (
+    await database.pool.query(
+      "select name from mirror.alerts where ended_at is null or (notified_at is not null and end_notified_at is null)",
+    )
+  ).rows.length;
 
 it("sends one signed alert with a fix when a condition begins, and one when it is over", async () => {
   await run(quarantined(3));
@@ -122,17 +128,46 @@ it("continues an alert that recurs before its end was delivered", async () => {
   expect(await stored()).toBe(1);
 });
 
-it("alerts per source, and stops after the first refusal", async () => {
+it("sends one message about a condition of several sources, and stops after the first refusal", async () => {
   answer = 500;
   const fault = { quarantined: 1, oldestQuarantinedAt: ago(60) };
-  const sources = [makeSourceFacts(fault), makeSourceFacts({ ...fault, sourceId: "test" })];
+  const sources = [
+    makeSourceFacts({ ...fault, pausedAt: ago(5) }),
+    makeSourceFacts({ ...fault, sourceId: "test" }),
+  ];
   const both = makeFacts({}, { sources });
   await run(both);
   expect(received).toHaveLength(1);
   answer = 200;
   await run(both);
   expect(sent().slice(1)).toEqual([
-    "alert.firing OrderMirrorQuarantine live",
-    "alert.firing OrderMirrorQuarantine test",
+    "alert.firing OrderMirrorQuarantine ",
+    "alert.firing OrderMirrorPaused live",
   ]);
+  expect(received[1]?.data).toMatchObject({
+    source: null,
+    subjects: ["live", "test"],
+    summary: "Events or reads could not be processed: 2 sources.",
+  });
+});
+
+it("records what holds and what is over for a day, also when nobody is told", async () => {
+  const look = (facts: Facts) =>
+    makeAlerter({ pool: database.pool, send: null, logger: silentLogger })(judge(facts));
+  const recorded = async () =>
+    (await readRecorded(database.pool)).map(({ name, endedAt }) => [name, endedAt !== null]);
+  await look(quarantined(1));
+  expect(await recorded()).toEqual([["OrderMirrorQuarantine", false]]);
+  await look(well);
+  await look(well);
+  expect(await recorded()).toEqual([["OrderMirrorQuarantine", true]]);
+  // The next occurrence is another one, with its own start.
+  await look(makeFacts({ quarantined: 1, oldestQuarantinedAt: ago(5) }));
+  expect(await readRecorded(database.pool)).toMatchObject([{ since: ago(5), endedAt: null }]);
+  await look(well);
+  await database.pool.query(`update mirror.alerts set ended_at = ended_at - interval '25 hours',
+    end_notified_at = end_notified_at - interval '25 hours'`);
+  expect(await recorded()).toEqual([]);
+  await look(well);
+  expect((await database.pool.query("table mirror.alerts")).rows).toEqual([]);
 });

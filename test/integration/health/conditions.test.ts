@@ -11,7 +11,7 @@ import { refusal, startScriptedProvider } from "../../support/providers/scripted
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
-import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
+import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { openQueue } from "../../../src/mirror/role.ts";
 import { openHealth } from "../../../src/mirror/health.ts";
@@ -71,7 +71,7 @@ it.each(FAULTS)(
     const alerts = await run("table mirror.alerts");
     await run(WELL);
     await database.pool.query(
-      "insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)",
+      "insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)\n       on conflict (name, subject) do update set notified_at = excluded.notified_at",
       [JSON.stringify(alerts.rows)],
     );
     expect((await surfaces.tell()).slice(before)).toEqual([
@@ -95,7 +95,7 @@ it("does not say that all is good while something begins to be wrong", async () 
   );
   expect(await surfaces.readPage()).toContain("Watching: Polls of live get no usable answer");
   const status = await printStatus(env);
-  expect(status).toMatch(/^… Watching: Polls of live get no usable answer .*Since .*\n/);
+  expect(status).toMatch(/^… Watching: Polls of live get no usable answer .* since .*\n/);
   expect(status).not.toContain("All good");
   // Not reported yet: doctor warns, without the exit code of a problem.
   expect(await readFindings(env)).toContainEqual(

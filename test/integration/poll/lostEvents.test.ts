@@ -42,10 +42,10 @@ async function look() {
   // The statuses that are announced are known from the count before.
   await countAnnouncements(pool, "live");
   const [standing] = await readStandings(pool, "live");
-  const { announced, late, lost, lostSinceLastEvent, waitedForUs } = standing!;
-  return { announced, late, lost, lostSinceLastEvent, waitedForUs };
+  const { announced, late, lost, lostSinceLastEvent } = standing!;
+  return { announced, late, lost, lostSinceLastEvent };
 }
-const NOTHING = { announced: 0, late: 0, lost: 0, lostSinceLastEvent: 0, waitedForUs: 0 };
+const NOTHING = { announced: 0, late: 0, lost: 0, lostSinceLastEvent: 0 };
 const created = (reference: string): Change => ({ reference, updatedAt: ago(30), status: "created" });
 const pickedUp = (reference: string): Change => ({ reference, updatedAt: ago(20), status: "picked_up" });
 /** An order whose pick-up an event announces. */
@@ -71,7 +71,7 @@ it("names the waiting of applied events as ours", async () => {
   const waiting = await receive(pickedUp("A"));
   await age(9);
   await apply.applyEvents(waiting);
-  expect(await look()).toEqual({ ...NOTHING, announced: 1, waitedForUs: 1 });
+  expect(await look()).toEqual({ ...NOTHING, announced: 1 });
 });
 
 it("counts a change that only a poll showed as lost after the grace period, and as late once its event comes", async () => {

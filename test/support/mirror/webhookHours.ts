@@ -4,7 +4,7 @@ export const announced = (
   { outcome = "announced", upTo = 5, hoursAgo = 5, sourceId = "live" } = {},
 ): string => `
   insert into mirror.webhook_hours values
-    ('${sourceId}', date_trunc('hour', now()) - interval '${hoursAgo} hours', 'assigned', '${outcome}', ${upTo}, ${changes}, 0, 0)
+    ('${sourceId}', date_trunc('hour', now()) - interval '${hoursAgo} hours', 'assigned', '${outcome}', ${upTo}, ${changes})
   on conflict (source_id, hour, status, outcome, up_to_seconds) do update set changes = excluded.changes;`;
 
 /** SQL: changes that a poll found so long ago, and no event announced; in the hours' counts, too, if `counted`. */
@@ -20,6 +20,6 @@ export const lost = (
   ${
     counted
       ? `insert into mirror.webhook_hours
-  select 'live', date_trunc('hour', now() - interval '${ago}'), '${status}', 'lost', 0, ${count}, 0, 0;`
+  select 'live', date_trunc('hour', now() - interval '${ago}'), '${status}', 'lost', 0, ${count};`
       : ""
   }`;

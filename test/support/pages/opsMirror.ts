@@ -54,7 +54,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
   await pool.query("update mirror.sources set event_grace = '0', created_at = now() - interval '30 days'");
   await pool.query(`${announced(140, { hoursAgo: 0 })}
     insert into mirror.webhook_hours
-    select source_id, date_trunc('hour', min(changed_at)), status, 'lost', 0, count(*), 0, 0
+    select source_id, date_trunc('hour', min(changed_at)), status, 'lost', 0, count(*)
     from mirror.changes where via = 'poll' group by 1, 3`);
   await fillCoverage(pool);
 }

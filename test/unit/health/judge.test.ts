@@ -249,6 +249,15 @@ it("reports only the pause while polling is paused", () => {
   expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
 });
 
+it("blames a list that is later than the margin for events that reads contradict, and advises the largest delay of the day", () => {
+  const refuted = { refutedClaims: 15, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" };
+  const late = { breaches: 26, lastBreachAt: ago(60), lateSeconds: 346, marginSeconds: 30 };
+  const { holding } = judge(makeFacts({ ...refuted, ...late }));
+  expect(holding.map(({ condition }) => condition.name)).toEqual(["OrderMirrorProofTakenBack"]);
+  expect(holding[0]?.remedy).toContain("set POLL_MARGIN_SECONDS=540");
+  expect(firing({ ...refuted, ...late, lateSeconds: 20 })).toContain("OrderMirrorClaimsRefuted");
+});
+
 it("finds no lost events for a source without webhooks", () => {
   const past = { lostSinceLastEvent: 9, firstLostSinceLastEventAt: ago(9), ...lost(9) };
   expect(firing({ ...past, configured: false })).toEqual([]);

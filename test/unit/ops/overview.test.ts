@@ -51,12 +51,12 @@ describe("the overview", () => {
     [
       "polling catches up",
       { safeThrough: ago(1_800) },
-      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 21 min 50 s; alerts at 1 h 0 min Fresh\? … Behind/,
+      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. Between us and the provider since 2025-11-20 09:38:40 \(21 min 50 s; alerts at 1 h\)\. order-mirror doctor .* Fresh\? … Behind/,
     ],
     [
       "a poll has failed",
       { trouble: "away", lastError: "502", failingSince: ago(20) },
-      /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Provider away live: the provider cannot be reached/,
+      /… Watching: Polls of live get no usable answer .* At the provider, or on the way to it since .* alerts at 10 min\)\. Check the provider.* Fresh\? .*… Provider away live: the provider cannot be reached/,
     ],
     [
       "events wait",
@@ -130,10 +130,77 @@ describe("the overview", () => {
     expect(show(source)).toMatch(expected);
   });
 
-  it("names the waiting for our own worker as ours", () => {
-    expect(show({ waitedForUs: 331, waitedForUsSecondsMax: 545 })).toContain(
-      "0 waiting, 0 in quarantine; in 24 h 331 events waited for a worker, up to 9 min 5 s",
+  it("makes one problem of one cause, with each source folded", () => {
+    const sources = Array.from({ length: 200 }, (_, n) =>
+      makeSourceFacts({ sourceId: `org-${n}`, leader: null, leaderlessSince: ago(180 + n) }),
     );
+    const facts = makeFacts({}, { sources });
+    const overview = { facts, ...judge(facts), rateUsed: new Map<string, number>() };
+    const { title } = renderOverview(overview, VIEWER);
+    expect(title).toBe("No poller leads, so nothing is polled: 200 sources.");
+    const text = read(render(overview));
+    expect(text).toMatch(
+      /✖ No poller leads, so nothing is polled: 200 sources\. On our side since 2025-11-20 09:54:11/,
+    );
+    expect(text.match(/Start order-mirror poller/g)).toHaveLength(1);
+    expect(render(overview)).toMatch(/<details>\s*<summary>All 200<\/summary>/);
+  });
+
+  it("shows what is over, and for how long it lasted", () => {
+    const over = { name: "OrderMirrorEventsWait", subject: "live", since: ago(900), endedAt: ago(300) };
+    const facts = makeFacts({}, { recorded: [over, { ...over, subject: "test", endedAt: null }] });
+    const text = read(render({ facts, ...judge(facts), rateUsed: new Map() }));
+    expect(text).toMatch(
+      /✔ All good\..*Resolved within a day ✔ An event has waited for 6 minutes: .* \(live\) resolved 2025-11-20 09:55 , lasted 10 min 0 s Sources/,
+    );
+  });
+
+  it("shows what still happens before what is over but counted, and says when that goes away", () => {
+    const facts = makeFacts(
+      { trouble: "away", lastError: "502", failingSince: ago(700) },
+      { queues: [{ name: "apply", problems: [], newestDeadAt: ago(60) }] },
+    );
+    const text = read(render({ facts, ...judge(facts), rateUsed: new Map() }));
+    expect(text).toMatch(
+      /^.*▲ Polls of live get no usable answer.*▲ Jobs of the queue apply failed.*It goes away by itself 15 minutes after the last failure\./,
+    );
+  });
+
+  it("names since when something was seen that nobody knows the beginning of, as it was recorded", () => {
+    const queues = [
+      { name: "apply", problems: [{ problem: "Redis is away.", fix: "Start it." }], newestDeadAt: null },
+    ];
+    const since = { name: "OrderMirrorQueueAway", subject: "apply", since: ago(400), endedAt: null };
+    const facts = makeFacts({}, { queues, recorded: [since] });
+    expect(read(render({ facts, ...judge(facts), rateUsed: new Map() }))).toMatch(
+      /▲ Redis is away\. On our side seen since 2025-11-20 09:53:50 \(6 min 40 s\)/,
+    );
+  });
+
+  it.each<[string, Partial<Standing>, RegExp]>([
+    [
+      "old data",
+      {
+        polledThrough: ago(960),
+        safeThrough: ago(980),
+        trouble: "away",
+        lastError: "x",
+        failingSince: ago(950),
+      },
+      /Fresh\? ▲ Data is old complete up to 16 min 20 s ago Lost\? … Not known now/,
+    ],
+    [
+      "exceptions",
+      { exceptions: 2, oldestExceptionAt: ago(9) },
+      /All good\. Complete up to .* \(1 min 10 s ago\), except for 2 orders\./,
+    ],
+    [
+      "an empty mirror",
+      { hasOrders: false, lastEventAt: null, announced: 0 },
+      /live : read, and the provider has no order; read again every 30 s; enter this host with \/webhooks\/live as its webhook address/,
+    ],
+  ])("promises nothing beside %s", (_what, source, expected) => {
+    expect(show(source)).toMatch(expected);
   });
 
   it("links each figure of a source to what is behind it", () => {
