@@ -1,5 +1,7 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { describeUnknownName } from "../../domain/unknownName.ts";
+import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
 import {
@@ -11,13 +13,14 @@ import {
 import { readListedOrders } from "../../orders/orderList.sql.ts";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import type { Pool } from "../../database/database.ts";
+import { recordConfiguredSources } from "../../sources/configuredSources.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
 import { audited, chooseSource, isAgreed, parseCount, withMirror, type Mirror } from "../input/session.ts";
 import {
-  ProblemsFoundError,
+  NoSuchOrderError,
   alignColumns,
   makePaint,
   writeTimes,
@@ -86,6 +89,11 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
     after: null,
     limit,
   });
+  // A status that we do not know is right if orders have it.
+  if (status !== undefined && orders.length === 0 && !(ORDER_STATUSES as readonly string[]).includes(status))
+    throw new ConfigurationError(
+      `No order has it: ${describeUnknownName("status", status, ORDER_STATUSES)}.`,
+    );
   if (json === true) return printJson(orders.map(writeTimes));
   const rows = orders.map((order) => [
     order.sourceId,
@@ -106,12 +114,12 @@ async function showOrder({ pool, config }: Mirror, text: string, options: Option
   const sourceId = options.source === undefined ? null : await chooseSource(pool, options.source);
   const orders = await findOrders(pool, { text, sourceId });
   if (orders.length === 0) {
-    if (options.json === true) printJson([]);
-    printNotice(`No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`);
-    printNotice(
-      `  fix: check the reference. A new order comes with its first event, or with the next poll (every ${config.pollIntervalSeconds} s): order-mirror tail --order ${shellWord(text)}`,
+    throw new NoSuchOrderError(
+      `No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`,
+      {
+        fix: `check the reference. A new order comes with its first event, or with the next poll (every ${config.pollIntervalSeconds} s): order-mirror tail --order ${shellWord(text)}`,
+      },
     );
-    throw new ProblemsFoundError("no such order");
   }
   // One more, which shows whether there are older ones.
   const readAll = orders.map((order) => readTimeline(pool, { ...order, limit: ENTRIES_MAX + 1 }));
@@ -149,8 +157,9 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   for (const line of lines) printLine(line);
 }
 
-async function refetch({ pool }: Mirror, text: string, options: Options): Promise<void> {
+async function refetch({ pool, config }: Mirror, text: string, options: Options): Promise<void> {
   const known = await findOrders(pool, { text, sourceId: options.source ?? null });
+  if (known.length === 0) await recordConfiguredSources(pool, config);
   const asked = known.length > 0 ? known : [await nameUnknown(pool, text, options.source)];
   for (const { sourceId, reference } of asked)
     await audited(pool, { action: "refetch", sourceId, target: reference }, () =>
@@ -170,7 +179,7 @@ async function nameUnknown(pool: Pool, text: string, named: string | undefined) 
   const known = await readSourceIds(pool);
   if (named !== undefined || known.length === 0)
     return { sourceId: await chooseSource(pool, named), reference: text };
-  throw new ConfigurationError(`The mirror has no order ${text}.`, {
+  throw new NoSuchOrderError(`No order ${text} in the mirror.`, {
     fix: `Check the reference; or name its source with --source: ${known.join(", ")}.`,
   });
 }

@@ -1,3 +1,4 @@
+import { recordConfiguredSources } from "../../sources/configuredSources.ts";
 import type { Command } from "commander";
 import { ceilTo, floorTo, formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE, type Window } from "../../domain/window/window.ts";
@@ -92,8 +93,10 @@ async function readHere(
   mirror: Mirror,
   asked: { verb: string; kind: RequestKind; period: Window; source?: string; json?: boolean },
 ): Promise<void> {
-  const { pool } = mirror;
+  const { pool, config } = mirror;
   const { verb, kind, period, json = false } = asked;
+  // A job may load the history before any process has started.
+  await recordConfiguredSources(pool, config);
   const sourceId = await chooseSource(pool, asked.source);
   // Set up before the request is created: from then on, an interruption cancels it.
   await runUntilInterrupted(async (signal) => {

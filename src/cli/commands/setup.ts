@@ -45,6 +45,7 @@ export function register(program: Command): void {
   program
     .command("openapi")
     .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
+    .option("--json", "print JSON, as it does in any case")
     .action(async () => printJson((await import("../../api/openapi/openapi.ts")).describeApi()));
 }
 

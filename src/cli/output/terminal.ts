@@ -162,6 +162,12 @@ export class ProblemsFoundError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
+/** The mirror has no order of this name. Exit code 3, so that a script can tell it from a wrong call. */
+export class NoSuchOrderError extends OrderMirrorError {
+  override readonly name = "NoSuchOrderError";
+  override readonly retry = "never";
+}
+
 /** Makes what was thrown an error that names its cause and fix, if these are known. */
 export function explainFailure(thrown: unknown): unknown {
   if (thrown instanceof OrderMirrorError) return thrown;
@@ -211,5 +217,6 @@ function tell(error: unknown, verbose: boolean): ExitCode {
 
 function exitCodeOf(error: OrderMirrorError): ExitCode {
   if (error instanceof ConfigurationError) return EXIT.usage;
+  if (error instanceof NoSuchOrderError) return EXIT.problems;
   return error.retry === "never" ? EXIT.failed : EXIT.later;
 }

@@ -75,16 +75,13 @@ it.each([
   expect(await running).toMatchObject({ code, stderr: expect.stringContaining(sentence) });
 });
 
-it("does the work itself while nothing polls, and ends with its result", async () => {
+it("does the work itself as the first command after migrate, and ends with its result", async () => {
   const sandbox = await makeTestSandbox();
   onTestFinished(() => sandbox.close());
   const own = await makeTestDatabase();
   onTestFinished(() => own.drop());
   const ownPool = makePool({ url: own.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
   onTestFinished(() => ownPool.end());
-  await ownPool.query("insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', $1)", [
-    sandbox.url,
-  ]);
   const since = new Date(Date.now() - 2 * 3_600_000).toISOString();
   await sandbox.steer("POST", "/seed", { orders: 30, since });
   const env = {

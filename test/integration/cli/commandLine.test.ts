@@ -39,10 +39,8 @@ const nameOf = ({ path }: Leaf) => path.join(" ");
 
 it("every command with output for programs can print JSON", () => {
   const running = ["demo", "poller", "psql", "sandbox", "up", "web", "worker"];
-  // They print JSON in any case.
-  const printing = ["openapi"];
   const without = leaves.filter((leaf) => !withJson.includes(leaf)).map(nameOf);
-  expect(without.toSorted()).toEqual([...printing, ...running].toSorted());
+  expect(without.toSorted()).toEqual(running);
 });
 
 let stdout: string;
@@ -76,6 +74,26 @@ describe("with --json", () => {
       expect(() => JSON.parse(stdout) as unknown).not.toThrow();
     },
   );
+});
+
+describe("what is not there", () => {
+  it.each([["order"], ["refetch"], ["erase", "--yes"]])(
+    "an unknown order is exit 3 of %s, with a fix",
+    async (...words) => {
+      const [command = "", ...more] = words;
+      expect(await run([command, "NIX", ...more, "--json"])).toBe(3);
+      const { error } = JSON.parse(stdout) as { error: { message: string; fix: string; exitCode: number } };
+      expect(error).toMatchObject({ message: "No order NIX in the mirror.", exitCode: 3 });
+      expect(error.fix).toMatch(/check the reference/i);
+      expect(stderr).toContain("order-mirror: No order NIX in the mirror.\n  fix: ");
+    },
+  );
+
+  it("an unknown status is named, and the nearest one", async () => {
+    expect(await run(["orders", "--status", "deliverd"])).toBe(2);
+    expect(stderr).toContain("unknown status deliverd; did you mean delivered?");
+    expect(await run(["orders", "--status", "delivered"])).toBe(0);
+  });
 });
 
 const TIMED = leaves.flatMap((leaf) =>
