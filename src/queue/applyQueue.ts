@@ -8,7 +8,8 @@ import { systemClock as clock } from "../process/clock.ts";
 import { describeError } from "../process/telemetry/errorFields.ts";
 import { makeLogSampler } from "../process/telemetry/logSampler.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { openBackend, type JobProcessor, type QueuePlace } from "./backend.ts";
+import { openBackend, type JobProcessor } from "./backend.ts";
+import type { QueuePlace } from "./queueServer.ts";
 import { bullmq } from "./packages.ts";
 
 // The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at once.

@@ -4,8 +4,8 @@ import { systemClock as clock } from "../process/clock.ts";
 import { describeError } from "../process/telemetry/errorFields.ts";
 import { makeLogSampler } from "../process/telemetry/logSampler.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { bullmq } from "./packages.ts";
 import { usePostgres } from "./postgresServer.ts";
+import type { QueuePlace } from "./queueServer.ts";
 import { useRedis } from "./redisServer.ts";
 
 // The queue of BullMQ in Redis or in Postgres, the same to who uses it. Start at `openBackend`.
@@ -15,40 +15,6 @@ const QUEUE_CLOSE_DEADLINE_MS = 2_000;
 const CUT_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 1_000;
 const ERROR_LOG_INTERVAL_MS = 30_000;
-
-/** What differs between the two places of a queue. Nothing uses what only BullMQ's Redis classes have. */
-export interface QueueServer {
-  readonly classes: Pick<typeof bullmq, "Queue" | "Worker">;
-  /** Opens the connections of a queue, or of a worker. */
-  readonly connect: (user: "queue" | "worker") => QueueConnection;
-}
-
-export interface QueueConnection {
-  /** For BullMQ: the connection, and what it needs. */
-  readonly options: Pick<QueueOptions, "connection" | "prefix" | "skipVersionCheck">;
-  /** False if nothing could be delivered now; checked before every attempt, so that none has to time out. */
-  readonly isReachable: () => boolean;
-  /** Waits until it can be used; only where a server that is away is an error at the start. */
-  readonly begin?: (wait: () => Promise<unknown>) => Promise<void>;
-  /** The problems of the server. Rejects, some seconds later, if it does not answer. */
-  readonly check: () => Promise<readonly QueueProblem[]>;
-  /** Breaks the connections. */
-  readonly cut: () => Promise<void>;
-}
-
-export interface QueueProblem {
-  readonly problem: string;
-  readonly fix: string;
-}
-
-/** Where the queues are, as the configuration says. */
-export interface QueuePlace {
-  readonly databaseUrl: string;
-  /** Empty: the queue is in Postgres. One: a Redis. Several: the nodes of a Redis cluster. */
-  readonly redisUrls: readonly string[];
-  /** Names the mirror's database: several mirrors may share a Redis. */
-  readonly mirrorId: string;
-}
 
 export type JobProcessor<Content> = Processor<Content, void>;
 export type QueueBackend<Content> = Awaited<ReturnType<typeof openBackend<Content>>>;

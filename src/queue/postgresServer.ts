@@ -2,7 +2,7 @@ import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withTimeout } from "../process/abort.ts";
-import type { QueueServer } from "./backend.ts";
+import type { QueueServer } from "./queueServer.ts";
 import { bullmq } from "./packages.ts";
 
 /** Schema of the queue's tables if the queue is in Postgres. @internal */

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from "ioredis";
-import type { QueuePlace, QueueProblem, QueueServer } from "./backend.ts";
+import type { QueuePlace, QueueProblem, QueueServer } from "./queueServer.ts";
 import { bullmq, ioredis } from "./packages.ts";
 
 const ANSWER_DEADLINE_MS = 2_000;

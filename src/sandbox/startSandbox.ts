@@ -4,15 +4,13 @@
  *
  * It has its own database schema, its own clock and its own invented world (`world/`): a fleet that moves orders, a
  * business that creates them, faults that a real provider may have. Everything random depends on the seed, so that the
- * same requests give the same world. `makeTaskLoop` does what falls due. Start at `startSandbox`.
+ * same requests give the same world. `taskLoop.ts` does what falls due. Start at `startSandbox`.
  */
 import { createServer } from "node:http";
 import express from "express";
-import PQueue from "p-queue";
 import { millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import { listenOn, localUrl } from "../process/httpServer.ts";
-import { systemClock, type Clock } from "../process/clock.ts";
-import { makeLoop } from "../process/loop.ts";
+import { systemClock } from "../process/clock.ts";
 import { silentLogger, type Logger } from "../process/telemetry/logger.ts";
 import { addApi, makeJournal, refuseMalformed } from "./api/app.ts";
 import { makeRateLimiter, type WindowKind } from "./api/rateLimits.ts";
@@ -20,13 +18,11 @@ import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
 import { makeFaultSwitches, type Faults, type FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
-import { makeDeliverer, setWebhook, type Deliverer } from "./events/events.ts";
-import { readDueTimes } from "./events/events.sql.ts";
-import { putLateChanges } from "./api/orders.sql.ts";
-import { makeDirectory, seedDirectory } from "./world/directory.ts";
-import { makeTraffic, moveDueOrders, setFleetSpeed, type Traffic } from "./world/fleet.ts";
+import { makeDeliverer, setWebhook } from "./events/events.ts";
+import { makeTaskLoop } from "./taskLoop.ts";
+import { makeDirectory, seedDirectory, type DirectoryContent } from "./world/directory.ts";
+import { makeTraffic, setFleetSpeed } from "./world/fleet.ts";
 import {
-  addMillis,
   decide,
   makeQuotes,
   makeRealClock,
@@ -201,7 +197,7 @@ async function serve(
 async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {
   const write = makeWriter(pool);
   const world = await openWorld(pool, write, options.seed);
-  const directory = makeDirectory(await readContent(pool));
+  const directory = makeDirectory(await readContent<DirectoryContent>(pool));
   const state: SandboxState = {
     pool,
     write,
@@ -243,108 +239,4 @@ async function openWorld(pool: Pool, write: Write, seed: number | undefined): Pr
   const fresh = seed ?? SEED_DEFAULT;
   await write((connection) => createWorld(connection, fresh, seedDirectory(fresh)));
   return { seed: fresh, clockNow: null };
-}
-
-interface LoopDeps {
-  readonly state: SandboxState;
-  readonly traffic: Traffic;
-  readonly deliverer: Deliverer;
-  readonly systemClock: Clock;
-  readonly signal: AbortSignal;
-}
-
-const IDLE_MS = 1_000;
-
-export type TaskLoop = ReturnType<typeof makeTaskLoop>;
-
-/**
- * Automatic activity: late changes become visible, the business orders, the fleet moves, events are sent. On a virtual
- * clock it runs only after something was done or the clock was advanced.
- */
-function makeTaskLoop(deps: LoopDeps) {
-  const { state, deliverer, systemClock, signal } = deps;
-  // The loop and advances of the clock work on the same data.
-  const turns = new PQueue({ concurrency: 1 });
-  const inTurn = <Result>(work: () => Promise<Result>) => turns.add(work);
-  // A virtual world only changes when its clock is advanced; otherwise it would depend on the timing of this loop.
-  const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
-  const runAllDue = () => inTurn(() => runWhileDue(deps, scope));
-  const loop = makeLoop({
-    run: async () => pauseUntil(state, await runAllDue()),
-    everyMs: IDLE_MS,
-    onError: (error) => state.logger.error({ err: error }, "the tasks of the sandbox failed"),
-    clock: systemClock,
-  });
-  loop.start();
-  return {
-    /** Call when something may be due. */
-    wake: loop.wake,
-    /** Virtual only: advances by `ms` and runs everything due on the way, each at its own instant. */
-    advance: (ms: number) =>
-      inTurn(async () => {
-        const target = addMillis(state.clock.now(), ms);
-        for (;;) {
-          const dueAt = await runWhileDue(deps, "all");
-          if (dueAt === null || dueAt > target || signal.aborted) break;
-          state.clock.moveTo(dueAt);
-        }
-        state.clock.moveTo(target);
-        await saveClock(state.pool, state.clock.now());
-      }),
-    /** Resolves when nothing is due and nothing is under way. */
-    idle: async () => {
-      do await runAllDue();
-      while ((await deliverer.drain()) > 0);
-    },
-    /** Stops the loop, and resolves when nothing is under way. */
-    end: async () => {
-      await loop.stop();
-      await deliverer.drain();
-    },
-  };
-}
-
-/** With `deliveries` the world itself stays unchanged. */
-type Scope = "all" | "deliveries";
-
-/** Returns when the next task is due, null if none is. */
-async function runWhileDue(deps: LoopDeps, scope: Scope): Promise<Instant | null> {
-  for (;;) {
-    const { done, dueAt } = await runOnce(deps, scope);
-    if (!done || deps.signal.aborted) return dueAt;
-  }
-}
-
-/**
- * Does what is due now, at most one batch; deliveries are only started. Returns whether anything was done, and when the
- * next thing was due as far as known before.
- */
-async function runOnce({ state, traffic, deliverer }: LoopDeps, scope: Scope) {
-  const due = await readDueTimes(state.pool, deliverer.sending());
-  const delivery = deliverer.isFull() ? null : due.delivery;
-  const own = [due.lateChange, traffic.dueAt(), due.move];
-  const dueAt = earliest(scope === "all" ? [...own, delivery] : [delivery]);
-  const now = state.clock.now();
-  const isDue = (instant: Instant | null) => instant !== null && instant <= now;
-  if (!isDue(dueAt)) return { done: false, dueAt };
-  if (scope === "all") {
-    if (isDue(due.lateChange)) await state.write((connection) => putLateChanges(connection, now));
-    await traffic.run();
-    if (isDue(due.move)) await moveDueOrders(state);
-  }
-  if (isDue(delivery)) await deliverer.begin();
-  return { done: true, dueAt };
-}
-
-function earliest(instants: readonly (Instant | null)[]): Instant | null {
-  return instants.reduce<Instant | null>(
-    (first, instant) => (instant !== null && (first === null || instant < first) ? instant : first),
-    null,
-  );
-}
-
-/** Milliseconds until `dueAt`, if waiting helps: a virtual clock does not advance meanwhile. */
-function pauseUntil({ clock }: SandboxState, dueAt: Instant | null): number {
-  if (dueAt === null || clock.kind === "virtual") return IDLE_MS;
-  return Math.min(IDLE_MS, Math.max(1, millisFromInstant(dueAt - clock.now())));
 }

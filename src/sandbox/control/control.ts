@@ -14,7 +14,7 @@ import { readAsset, STYLE } from "../../html/style.ts";
 import { isLocalRequest, isSameOrigin } from "../../process/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import type { Journal } from "../api/app.ts";
-import type { TaskLoop } from "../startSandbox.ts";
+import type { TaskLoop } from "../taskLoop.ts";
 import type { Traffic } from "../world/fleet.ts";
 import { MARK, type SandboxState } from "../world/state.ts";
 import { writeJson } from "../world/world.sql.ts";

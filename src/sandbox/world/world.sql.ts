@@ -2,7 +2,6 @@ import PQueue from "p-queue";
 import pg from "pg";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { DirectoryContent } from "./directory.ts";
 
 export type Pool = pg.Pool;
 /** Connection of a statement: the pool, or that of a transaction. */
@@ -242,11 +241,7 @@ export async function readWorld(connection: Connection): Promise<World | undefin
 }
 
 /** Replaces the schema's content with a new world from `seed`, in the caller's transaction. */
-export async function createWorld(
-  connection: Connection,
-  seed: number,
-  directory: DirectoryContent,
-): Promise<void> {
+export async function createWorld(connection: Connection, seed: number, directory: object): Promise<void> {
   await connection.query("set local client_min_messages = warning");
   await connection.query("drop schema if exists sandbox cascade");
   await connection.query(SCHEMA_SQL);
@@ -262,16 +257,15 @@ export async function saveClock(connection: Connection, now: Instant): Promise<v
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
 }
 
-export async function readContent(connection: Connection): Promise<DirectoryContent> {
-  const { rows } = await connection.query<{ directory: DirectoryContent }>(
-    "select directory from sandbox.world",
-  );
+/** Reads what saveContent stored last. */
+export async function readContent<Content extends object>(connection: Connection): Promise<Content> {
+  const { rows } = await connection.query<{ directory: Content }>("select directory from sandbox.world");
   const [world] = rows;
   if (world === undefined) throw new TypeError("a world has a directory");
   return world.directory;
 }
 
-export async function saveContent(connection: Connection, content: DirectoryContent): Promise<void> {
+export async function saveContent(connection: Connection, content: object): Promise<void> {
   await connection.query("update sandbox.world set directory = $1", [JSON.stringify(content)]);
 }
 
