@@ -182,7 +182,7 @@ create table mirror.orders (
   gone_at                 timestamptz,
   real_pickup_time        timestamptz,
   real_delivery_time      timestamptz,
-  horizon                 bigint check (horizon >= version),
+  horizon                 bigint check (horizon >= version or gone_at is not null),
   version                 bigint not null,
   observed_at             bigint not null,
   updated_at              timestamptz not null,
@@ -200,15 +200,16 @@ create table mirror.orders (
   primary key (source_id, reference)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table  mirror.orders                     is 'The latest known state of every order. Only three things write here: applying observations, marking orders as gone, and erasure. The order key only grows.';
-comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';
+comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version unless the order is gone. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
 comment on column mirror.orders.settled             is 'True once a read has shown this version at a time when no further change could have it.';
 comment on column mirror.orders.updated_at          is 'updatedAt to the microsecond, for people and filters; comparisons use version.';
 comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, including unknown fields and the order of fields.';
-comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has one. A gone order is kept but not served.';
+comment on column mirror.orders.gone_at             is 'When a second read, a margin after the first, found that the provider has no such order; null while it has one. A gone order is kept but not served, and read again for seven days.';
 create index orders_by_version  on mirror.orders (source_id, version, reference);
 create index orders_by_pickup   on mirror.orders (source_id, pickup_time, reference);
 create index orders_by_delivery on mirror.orders (source_id, delivery_time, reference);
+create index orders_gone        on mirror.orders (source_id, gone_at) where gone_at is not null;
 
 create function mirror.refuse_older_order() returns trigger language plpgsql as $$
 declare
@@ -277,7 +278,7 @@ create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, 
 create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
 create index quarantine_by_reference on mirror.quarantine (source_id, reference) where reference is not null;
 create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
-create index quarantine_excepted on mirror.quarantine (source_id) where state = 'open' and inbox_seq is null;
+create index quarantine_excepted on mirror.quarantine (source_id) where inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
 
 create table mirror.refetches (
@@ -292,6 +293,8 @@ create table mirror.refetches (
   claim_version   bigint,
   unconfirmed     boolean not null default false,
   replayed        boolean not null default false,
+  omitted_at      timestamptz,
+  missed_at       bigint,
   request_id      bigint,
   primary key (source_id, reference)
 );
@@ -301,8 +304,10 @@ comment on column mirror.refetches.last_error      is 'What the last failure was
 comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
 comment on column mirror.refetches.replayed        is 'True when the order could not be read, and its row in quarantine was replayed: no read has shown it since.';
+comment on column mirror.refetches.omitted_at      is 'When a list first omitted the order in a window where the mirror has it, by the database''s clock. The row stays until a single read has shown the order a margin after that, and a proof knows of it.';
+comment on column mirror.refetches.missed_at       is 'When the first single read was requested that found no such order, nanoseconds since 1970 by the provider''s clock; null if the last read found it. A second one, a margin later, decides that the order is gone.';
 create index refetches_excepted on mirror.refetches (source_id)
-  where claim_version is not null or unconfirmed or replayed;
+  where claim_version is not null or unconfirmed or replayed or missed_at is not null;
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (
@@ -326,7 +331,7 @@ create table mirror.poll_state (
   unserved_at           timestamptz,
   unserved_error        text,
   list_doubted_at       timestamptz,
-  list_omitted          jsonb not null default '{}'
+  list_emptied_at       timestamptz
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
 comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
@@ -341,7 +346,7 @@ comment on column mirror.poll_state.margin_seconds  is 'How late a change may ap
 comment on column mirror.poll_state.interval_seconds is 'From the start of a poll to the start of the next: POLL_INTERVAL_SECONDS at the last cycle.';
 comment on column mirror.poll_state.unserved_since  is 'Start of the last window that the provider''s list could not serve, nanoseconds since 1970: reading went on behind it. unserved_until is its end; unserved_error says what the provider answered, unserved_at since when.';
 comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
-comment on column mirror.poll_state.list_omitted    is 'Orders that the mirror has and the provider''s list omits, by reference: since when, by the database''s clock. One that was read singly and is omitted a margin later holds up no proof.';
+comment on column mirror.poll_state.list_emptied_at is 'When the provider''s list was first found to show none of the orders that reads have shown there, by the database''s clock; null once it shows any. Until a day later nothing is proved, and no order is found to be gone.';
 
 create table mirror.coverage (
   coverage_id bigint generated always as identity,
@@ -365,7 +370,7 @@ comment on table  mirror.coverage       is 'The windows of updatedAt that were c
 comment on column mirror.coverage.sweep is 'Which sweep walked it: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
 comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, so late that no change could still appear in it, and a head sweep has since read all that could have left it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
 comment on column mirror.coverage.awaits_head is 'True for a window that was walked, until the end of the next head sweep: then it is a proof, or, if the list omitted orders that the mirror has, deleted.';
-comment on column mirror.coverage.unlisted is 'References of orders that the mirror had in the window and its pages did not show, while it awaits its head sweep.';
+comment on column mirror.coverage.unlisted is 'References of orders that the mirror had in the window and its pages did not show: of a proof, those that single reads have shown and the list never does.';
 comment on column mirror.coverage.begun_at is 'When its first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
 create index coverage_awaiting on mirror.coverage (source_id) where awaits_head;

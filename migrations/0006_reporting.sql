@@ -259,18 +259,25 @@ comment on column reporting.webhook_reliability.event_received_at     is 'When t
 comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
 
 create view mirror.exceptions as
-select source_id, reference, reason as kind, quarantined_at as found_at from mirror.quarantine
-where state = 'open' and inbox_seq is null
-union all
-select source_id, reference,
-  case
-    when claim_version is not null then 'late_event'
-    when unconfirmed then 'unconfirmed'
-    else 'replayed'
-  end,
-  requested_at
-from mirror.refetches where claim_version is not null or unconfirmed or replayed;
-comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
+select source_id, reference, (array_agg(kind order by kind = 'late_event', found_at))[1] as kind, min(found_at) as found_at
+from (
+  select source_id, reference, reason as kind, quarantined_at as found_at,
+    -- What names no order cannot be told apart: each entry may be another one.
+    case when reference is null then quarantine_id end as entry
+  from mirror.quarantine where inbox_seq is null
+  union all
+  select source_id, reference,
+    case
+      when missed_at is not null then 'missing'
+      when unconfirmed then 'unconfirmed'
+      when replayed then 'replayed'
+      else 'late_event'
+    end,
+    requested_at, null
+  from mirror.refetches where claim_version is not null or unconfirmed or replayed or missed_at is not null
+) excepted
+group by source_id, reference, entry;
+comment on view mirror.exceptions is 'Exceptions to safe_through, one row per order: orders that were seen but could not be read, with their quarantine reason, whether a person dismissed the entry or not; those that are being read again (replayed), that one single read did not find (missing), or whose state in a proved window was not shown by any read of that window (unconfirmed); and late changes from events that no read has confirmed yet (late_event). A good read of the order ends its exception.';
 
 create view reporting.coverage with (security_barrier) as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,

@@ -39,7 +39,7 @@ const KEEPS_VERSION = `${SAME_STATE} and (o.version = excluded.version or exclud
 const VERSION_COLUMNS = ["version", "updated_at", "raw"];
 
 /** The place of an observation or an order in the total order: `compareKeys` of domain/order/observation.ts. */
-const keyOf = (row: string, { horizon, present = `${row}.gone_at is null` }: KeyParts) =>
+export const keyOf = (row: string, { horizon, present = `${row}.gone_at is null` }: KeyParts) =>
   `(coalesce(${horizon}, case when ${row}.version > ${row}.observed_at + ${TRUST_NANOS} then ${row}.observed_at else ${row}.version end),
       ${horizon} is not null, ${present}, ${row}.version, ${row}.settled, ${row}.observed_at, ${row}.rank, ${row}.hash)`;
 interface KeyParts {

@@ -38,7 +38,7 @@ export async function readQuarantined(pool: Pool, quarantineId: string) {
   return input;
 }
 
-/** Which rows of the quarantine; null leaves a condition out. Only open ones are ever meant. */
+/** Which rows of the quarantine; null leaves a condition out. Dismissed ones are meant only by their number. */
 export interface QuarantineFilter {
   readonly quarantineId: string | null;
   readonly sourceId: string | null;
@@ -59,7 +59,7 @@ export interface QuarantineCount {
 }
 
 /** The condition of a QuarantineFilter, whose values are the first of the statement. */
-const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
+const CHOSEN = `(state = 'open' or $1::bigint is not null) and ($1::bigint is null or quarantine_id = $1)
   and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
 
 /** Exactly what a replay with this filter would concern now. */
@@ -159,7 +159,8 @@ export function describeFilter({ quarantineId, reason }: QuarantineFilter, throu
 
 /**
  * Dismisses quarantined input up to the number `throughId`, for a reason given by a person, and records that in the
- * audit log: both or neither. Returns the number of entries. They are kept and remain visible, but no longer count.
+ * audit log: both or neither. Returns the number of entries. They are kept and visible, and raise no alarm any more; what
+ * is claimed stays as it is, so orders that a read could not show remain exceptions.
  */
 export async function dismissQuarantined(
   pool: Pool,
@@ -185,4 +186,17 @@ export async function dismissQuarantined(
     [...filterValues(filter), throughId, because, actor.role, target, actor.person],
   );
   return rows[0]?.dismissed ?? 0;
+}
+
+/**
+ * Removes what reads could not apply once a later read has shown its order, or that there is none: nothing waits for a
+ * person any more, and the order is no exception.
+ */
+export async function endAnswered(pool: Pool, sourceId: string): Promise<void> {
+  await pool.query(
+    `delete from mirror.quarantine q using mirror.orders o
+     where q.source_id = $1 and q.inbox_seq is null and o.source_id = q.source_id and o.reference = q.reference
+       and o.horizon is not null and o.observed_at > mirror.nanos_of(q.quarantined_at)`,
+    [sourceId],
+  );
 }

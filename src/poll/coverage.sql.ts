@@ -8,7 +8,7 @@ import {
   writeUnderLease,
   type Lease,
 } from "../database/leases.sql.ts";
-import { insertUnlisted } from "./refetches.sql.ts";
+import { insertOmitted } from "./refetches.sql.ts";
 
 /** A window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. */
 export interface WalkedWindow extends Window {
@@ -69,6 +69,8 @@ export interface HeadWindow {
   readonly cursor: Instant;
   /** With the last window of the sweep: the last window that was walked before the sweep began, and is a proof now. */
   readonly closes: bigint | null;
+  /** How many orders it showed. */
+  readonly orders: number;
 }
 
 /** How far everything is after the commit. */
@@ -86,62 +88,76 @@ update mirror.poll_state set polled_through = $5::bigint from held where source_
 returning true as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
   safe_through as "safeThrough", null::int as doubted`;
 
-/*
- * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other
- *   parts see the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
- * - waiting: the walked windows, with the orders that their pages did not show and that are still in them, as far as the
- *   mirror knows after this head sweep.
- * - doubted: the list may have hidden others, too, in all of them. Not so if it omits, a margin after it first did, only
- *   orders that were read singly since, and shows others: such orders are never listed, and the mirror has them anyway.
- *   An order that was omitted and has moved on says nothing for an empty list: a single read may have moved it.
- * - run: what is proved without a gap. This sweep must reach back to its end: an order that left a window while that was
- *   being read is beyond it.
- */
+/** Where the list omits orders, nothing is proved: what omits one may omit others, of which the mirror knows nothing. */
 const CLOSING = `
 with ${HELD}, seen as materialized (
   select xmin as row_of from mirror.poll_state where source_id = $4
 ), ground as materialized (
-  select p.history_since, coalesce(p.safe_through, p.history_since) as reached, p.list_omitted,
+  -- The source's row, locked, so that no proof is withdrawn before the commit. The other parts see the database as it was
+  -- before this one waited for that lock: a row that was changed meanwhile is not taken.
+  select p.history_since, coalesce(p.safe_through, p.history_since) as reached, p.list_emptied_at,
     p.margin_seconds * interval '1 second' as margin
   from mirror.poll_state p, held, seen where p.source_id = $4 and p.xmin = seen.row_of for update of p
 ), waiting as materialized (
-  select c.coverage_id, c.since, c.until, c.orders, c.started_at, array(
+  -- The walked windows, with what counts against the list: the orders that their pages did not show and that are still in
+  -- them, as far as the mirror knows after this head sweep. Not those of which a single read says as little: they are
+  -- exceptions. Nor those that are never listed, and that the mirror has anyway: a single read has shown them a margin after
+  -- a list first omitted them, and the list, walked as late, still does; or an earlier proof of that time did without them.
+  -- Where the pages showed nothing at all, it takes a day.
+  select c.coverage_id, c.since, c.until, c.orders, c.sweep, array(
     select o.reference from unnest(c.unlisted) as omitted (reference)
     join mirror.orders o on o.source_id = c.source_id and o.reference = omitted.reference
-    where o.version >= c.since and o.version < c.until and o.gone_at is null and not exists (
-      select from mirror.refetches r where r.source_id = o.source_id and r.reference = o.reference
-        and r.failures > 0 and not o.settled
-    ) and not exists (
-      select from mirror.quarantine q where q.source_id = o.source_id and q.reference = o.reference
-        and q.state = 'open' and q.inbox_seq is null)) as omitted
+    left join mirror.refetches r on r.source_id = o.source_id and r.reference = o.reference
+    where o.version >= c.since and o.version < c.until and o.gone_at is null
+      and not coalesce(r.missed_at is not null or r.unconfirmed and r.failures > 0 and not o.settled
+        or r.next_attempt_at = 'infinity'
+          and c.started_at >= r.omitted_at + case when c.orders > 0 then ground.margin else '1 day' end, false)
+      and not exists (
+        select from mirror.quarantine q
+        where q.source_id = o.source_id and q.reference = o.reference and q.inbox_seq is null)
+      and not exists (
+        select from mirror.coverage p
+        where p.source_id = o.source_id and p.proved and p.until > o.version and p.since <= o.version
+          and o.reference = any (p.unlisted) and (c.orders > 0 or p.orders = 0))) as omitted
   from mirror.coverage c, ground where c.source_id = $4 and c.awaits_head and c.coverage_id <= $7::bigint
-), remembered as materialized (
-  select omitted.key as reference, omitted.value::timestamptz as since
-  from ground, jsonb_each_text(ground.list_omitted) omitted
-), moved_on as materialized (
-  select r.reference, r.since
-  from remembered r join mirror.orders o on o.source_id = $4 and o.reference = r.reference and o.gone_at is null
-  where not exists (select from waiting w where o.version >= w.since and o.version < w.until)
+), list as materialized (
+  -- Since when the list shows nothing: neither this sweep nor the windows, although they have orders that reads have shown,
+  -- gone since or not, or an omitted order was moved on by a single read alone. It ends with anything that is shown.
+  select case
+      when $8 > 0 or exists (select from waiting where orders > 0) then null
+      when exists (
+        select from waiting w join mirror.orders o on o.source_id = $4 and o.version >= w.since and o.version < w.until
+        where o.gone_at is null and o.horizon is not null or exists (
+          select from mirror.history h
+          where h.source_id = o.source_id and h.reference = o.reference and h.via <> 'webhook' and h.verdict <> 'gone'))
+        or exists (
+          select from mirror.refetches r
+          where r.source_id = $4 and r.omitted_at is not null and r.attempts > 0 and r.failures = 0 and r.missed_at is null)
+        then coalesce(ground.list_emptied_at, clock_timestamp())
+      else ground.list_emptied_at
+    end as emptied_at
+  from ground
 ), doubted as materialized (
-  select * from waiting w where exists (
-    select from ground, unnest(w.omitted) as omitted (reference) left join remembered r using (reference)
-    where w.orders = 0 or r.since is null or w.started_at < r.since + ground.margin or exists (
-      select from mirror.refetches f where f.source_id = $4 and f.reference = omitted.reference))
-    or w.orders = 0 and exists (select from moved_on)
+  -- The list may have hidden others in all windows. After a day of the same emptiness this is how the provider is.
+  select w.* from waiting w, list
+  where cardinality(w.omitted) > 0 or coalesce(list.emptied_at > clock_timestamp() - interval '1 day', false)
 ), asked as (
-  ${insertUnlisted("$4", "select unnest(omitted) from waiting")}
-), to_remember as (
-  select distinct reference, coalesce(r.since, clock_timestamp()) as since
-  from (select unnest(omitted) as reference from waiting) omitted left join remembered r using (reference)
-  union all select reference, since from moved_on
+  ${insertOmitted("$4", "select unnest(omitted) from waiting")}
+), forgotten as (
+  delete from mirror.refetches
+  where source_id = $4 and omitted_at is not null and next_attempt_at = 'infinity' and not exists (select from doubted)
 ), rejected as (
   delete from mirror.coverage c using waiting w
   where c.source_id = $4 and c.coverage_id = w.coverage_id and exists (select from doubted)
 ), reported as (
-  update mirror.period_requests set unproved = unproved + 1
-  where source_id = $4 and state = 'running' and exists (select from doubted)
+  update mirror.period_requests r set unproved = r.unproved + own.windows
+  from (
+    select r.request_id, count(*) as windows from mirror.period_requests r
+    join waiting w on w.sweep in ('verify', 'backfill') and w.since >= r.since and w.until <= r.until
+    where r.source_id = $4 and r.state = 'running' and exists (select from doubted) group by r.request_id) own
+  where r.source_id = $4 and r.request_id = own.request_id
 ), confirmed as (
-  update mirror.coverage c set proved = true, awaits_head = false, unlisted = '{}' from waiting w
+  update mirror.coverage c set proved = true, awaits_head = false from waiting w
   where c.source_id = $4 and c.coverage_id = w.coverage_id and not exists (select from doubted)
   returning c.since, c.until
 ), proof as (
@@ -150,6 +166,8 @@ with ${HELD}, seen as materialized (
   union all select int8range(since, until) from confirmed
   union all select int8range(history_since, reached) from ground
 ), run as (
+  -- What is proved without a gap. This sweep must reach back to its end: an order that left a window while that was being
+  -- read is beyond it.
   select span from (select unnest(range_agg(span)) as span from proof) runs, ground
   where lower(span) <= ground.history_since and upper(span) > ground.reached
     or lower(span) < ground.history_since and upper(span) >= ground.reached
@@ -164,12 +182,12 @@ with ${HELD}, seen as materialized (
   update mirror.poll_state p set polled_through = $5::bigint,
     history_since = least(p.history_since, (select lower(span) from run)),
     safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),
-    list_omitted = (select coalesce(jsonb_object_agg(reference, since), '{}') from to_remember),
+    list_emptied_at = list.emptied_at,
     list_doubted_at = case
       when exists (select from doubted) then coalesce(p.list_doubted_at, clock_timestamp())
       when not exists (select from waiting) then p.list_doubted_at
     end
-  from ground where source_id = $4
+  from list where source_id = $4
   returning p.history_since, p.polled_through, p.safe_through
 )
 select exists (select from ground) as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
@@ -182,8 +200,13 @@ from held left join moved on true`;
  * past a gap, and never back. Throws LeaseLostError; then nothing was written.
  */
 export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Promise<Progress> {
-  const { sourceId, since, cursor, closes } = head;
-  const values = [...leaseValues(lease), sourceId, cursor, ...(closes === null ? [] : [since, closes])];
+  const { sourceId, since, cursor, closes, orders } = head;
+  const values = [
+    ...leaseValues(lease),
+    sourceId,
+    cursor,
+    ...(closes === null ? [] : [since, closes, orders]),
+  ];
   for (;;) {
     const statement = closes === null ? CURSOR : CLOSING;
     const [row] = await queryInstants<Progress & { isCurrent: boolean }>(pool, statement, values);
@@ -251,7 +274,7 @@ export async function readGaps(
 /** So many known orders that a list must show, so that an empty or truncated one is noticed. */
 const KNOWN_ORDERS = 3;
 
-/** The updatedAt of the last orders before `before` that a read has shown; undefined if there are none. */
+/** The updatedAt of the last orders before `before` that a read has shown, gone since or not; undefined if there are none. */
 export async function readKnownBefore(
   pool: Pool,
   { sourceId, before }: { sourceId: string; before: Instant },
@@ -260,7 +283,7 @@ export async function readKnownBefore(
     pool,
     `select min(version) as version from (
        select version from mirror.orders
-       where source_id = $1 and version < $2::bigint and horizon is not null and gone_at is null
+       where source_id = $1 and version < $2::bigint and horizon is not null
        order by version desc limit ${KNOWN_ORDERS}) known`,
     [sourceId, before],
   );

@@ -86,7 +86,8 @@ export function makeHeadSweep(
           const whole = before.whole && read.whole;
           const cursor = isLast ? floorTo(read.begunAt, BOUND_GRANULE) : window.until;
           const closes = isLast && whole && isOpen(client, window) ? before.closes : null;
-          progress = await commitHead(pool, lease, { sourceId, since: before.since, cursor, closes });
+          const head = { sourceId, since: before.since, cursor, orders: read.orders, closes };
+          progress = await commitHead(pool, lease, head);
           span.fit(read);
           sweep = isLast ? undefined : { ...before, from: window.until, whole };
           return "read";

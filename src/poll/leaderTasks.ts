@@ -5,7 +5,9 @@ import type { OrderSource } from "../domain/source/orderSource.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
 import { countAnnouncements } from "./lostEvents.sql.ts";
+import { endAnswered } from "../apply/quarantine.sql.ts";
 import { requestNightly } from "./periodRequests.sql.ts";
+import { requestGone } from "./refetches.sql.ts";
 import { WalkStalledError } from "./windows.ts";
 
 interface TaskContext {
@@ -40,7 +42,7 @@ const NIGHTLY_LOOK_MS = 600_000;
 
 /** The tasks of a source's leader. */
 export function makeSourceTasks(deps: PollDeps): LeaderTasks {
-  const { pool, source, client, eventGraceSeconds } = deps;
+  const { pool, source, client, eventGraceSeconds, marginSeconds } = deps;
   const { sourceId } = source;
   return makeLeaderTasks(deps, [
     {
@@ -52,6 +54,16 @@ export function makeSourceTasks(deps: PollDeps): LeaderTasks {
       name: "count events that came, were late or lost",
       everyMs: eventGraceSeconds === undefined ? COUNT_EVERY_MS : 0,
       run: () => countAnnouncements(pool, sourceId, eventGraceSeconds),
+    },
+    {
+      name: "end what reads have answered",
+      everyMs: 0,
+      run: () => endAnswered(pool, sourceId),
+    },
+    {
+      name: "ask again for orders that are gone",
+      everyMs: 0,
+      run: () => requestGone(pool, { sourceId, marginSeconds }),
     },
     {
       name: "ask for the nightly comparison",
@@ -118,6 +130,9 @@ export async function mirrorBranches(
   const ageMs = clock.monotonicMs() - startedMs;
   const recorded = await recordBranches(pool, term.lease, { sourceId, raws, ageMs });
   if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
+  if (recorded.kind === "empty") {
+    return logger.warn("the provider lists no branches, which it had before; that proves nothing");
+  }
   const { closed } = recorded;
   if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
 }

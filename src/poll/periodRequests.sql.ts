@@ -176,7 +176,7 @@ export async function requestUnlisted(
 
 /**
  * Ends the requests that were read to their end: when nothing that they walked awaits its head sweep, and every single
- * read that they asked for was tried. An order whose read did not show its state counts as unreadable.
+ * read that they asked for was tried, twice if it found no such order. An order whose read did not show its state counts as unreadable.
  */
 export async function finishRequests(pool: Pool, lease: Lease, sourceId: string): Promise<void> {
   await writeUnderLease(
@@ -189,7 +189,7 @@ export async function finishRequests(pool: Pool, lease: Lease, sourceId: string)
        where r.source_id = $4 and r.state = 'running' and r.read_down_to <= r.since
          and not exists (select from mirror.coverage c where c.source_id = $4 and c.awaits_head)
          and not exists (select from mirror.refetches f
-           where f.source_id = $4 and f.request_id = r.request_id and f.attempts = 0)
+           where f.source_id = $4 and f.request_id = r.request_id and (f.attempts = 0 or f.missed_at is not null))
      )`,
     [sourceId],
   );

@@ -7,14 +7,16 @@ export interface Refetch {
   readonly reason: string;
   /** The database's text of the request time; identifies this request. */
   readonly requestedAt: string;
-  /** Reads so far that failed, or came too early. */
-  readonly attempts: number;
+  /** When the first of the reads was requested that found no such order; null if the last one found it. */
+  readonly missedAt: Instant | null;
+  /** What is proved excludes the order until this request ends. */
+  readonly isExcepted: boolean;
 }
 
 /** The quarantine reason for an order whose single read keeps failing. */
 const REASON = "unreadable_singly";
 
-/** Requests re-reads of orders. A waiting request starts again: the order must be read after this. */
+/** Requests single reads of orders. A waiting request starts again: the order must be read after this. */
 export async function requestRefetches(
   pool: Pool,
   { sourceId, references, reason }: { sourceId: string; references: readonly string[]; reason: string },
@@ -30,74 +32,133 @@ export async function requestRefetches(
 }
 
 /**
- * A statement that requests re-reads of the orders whose references a query returns: a list has omitted them. A read is
- * decisive by now, even if it had been put off while a clock was wrong.
+ * Makes a statement that requests single reads of the orders whose references a query returns: a list has omitted them. A
+ * read is decisive by now, even if it had been put off while a clock was wrong.
  */
-export const insertUnlisted = (source: string, references: string) =>
-  `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
-   select distinct ${source}, reference, 'not listed', true from (${references}) as omitted (reference)
-   order by 2
-   on conflict (source_id, reference) do update set unconfirmed = true, next_attempt_at = case
-     when refetches.failures = 0 then least(refetches.next_attempt_at, clock_timestamp()) else refetches.next_attempt_at
-   end
+export const insertOmitted = (source: string, references: string) =>
+  `insert into mirror.refetches (source_id, reference, reason, unconfirmed, omitted_at)
+   select ${source}, reference, 'not listed', true, clock_timestamp()
+   from (select distinct reference from (${references}) as omitted (reference)) once order by reference
+   on conflict (source_id, reference) do update set unconfirmed = true, omitted_at = excluded.omitted_at,
+     next_attempt_at = case
+       when refetches.failures = 0 then least(refetches.next_attempt_at, clock_timestamp()) else refetches.next_attempt_at
+     end
+   where refetches.omitted_at is null
    returning reference`;
+
+/**
+ * Requests single reads of orders that are gone, for seven days: the waits grow with the time since then, from a margin to
+ * a day. An order never ceases to be readable (spec, "States"), so this heals what was a fault of the provider.
+ */
+export async function requestGone(
+  pool: Pool,
+  { sourceId, marginSeconds }: { sourceId: string; marginSeconds: number },
+): Promise<void> {
+  await pool.query(
+    `insert into mirror.refetches (source_id, reference, reason)
+     select source_id, reference, 'gone, and perhaps by mistake'
+     from mirror.orders, lateral (select mirror.instant_at(observed_at) as read_at) last
+     where source_id = $1 and gone_at > clock_timestamp() - interval '7 days'
+       and read_at + least(greatest(read_at - gone_at, '0') + $2 * interval '1 second', '1 day') <= clock_timestamp()
+     order by reference
+     on conflict (source_id, reference) do nothing`,
+    [sourceId, marginSeconds],
+  );
+}
 
 /** At most `limit` due requests, in the order in which they became due: failing ones come after those that waited. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
 ): Promise<Refetch[]> {
-  const { rows } = await pool.query<Refetch>(
-    `select reference, reason, requested_at::text as "requestedAt", attempts from mirror.refetches
+  const { rows } = await pool.query<Omit<Refetch, "missedAt"> & { missedAt: string | null }>(
+    `select reference, reason, requested_at::text as "requestedAt", missed_at as "missedAt",
+       claim_version is not null or unconfirmed or replayed or exists (
+         select from mirror.quarantine q
+         where q.source_id = r.source_id and q.reference = r.reference and q.inbox_seq is null) as "isExcepted"
+     from mirror.refetches r
      where source_id = $1 and next_attempt_at <= clock_timestamp() order by next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );
-  return rows;
+  return rows.map((row) => ({ ...row, missedAt: row.missedAt === null ? null : BigInt(row.missedAt) }));
 }
+
+/** How a request ended. */
+export interface RefetchEnd {
+  readonly sourceId: string;
+  readonly refetch: Refetch;
+  /** The version that the read showed; undefined if there is no such order. */
+  readonly shown: Instant | undefined;
+  readonly differed: boolean;
+  readonly marginSeconds: number;
+}
+
+const COMPLETION = `
+with asked as materialized (
+  select claim_version, omitted_at from mirror.refetches
+  where source_id = $1 and reference = $2 and requested_at = $3::timestamptz for update
+), ended as (
+  delete from mirror.refetches r using asked
+  where r.source_id = $1 and r.reference = $2 and (asked.omitted_at is null or $5::bigint is null)
+), remembered as (
+  -- A list omitted the order that this read shows: after another read, a margin later, it is one that is never listed.
+  -- Until a proof knows of that, the row says so.
+  update mirror.refetches r set unconfirmed = false, replayed = false, claim_version = null, missed_at = null,
+    request_id = null, attempts = r.attempts + 1, failures = 0, last_error = null,
+    next_attempt_at = case
+      when clock_timestamp() < asked.omitted_at + $7 * interval '1 second' then asked.omitted_at + $7 * interval '1 second'
+      else 'infinity'
+    end
+  from asked
+  where r.source_id = $1 and r.reference = $2 and asked.omitted_at is not null and $5 is not null
+), freed as (
+  delete from mirror.quarantine
+  where source_id = $1 and reference = $2 and inbox_seq is null and (reason = $4 or $5 is null)
+    and exists (select from asked)
+), compared as (
+  -- A verification would not find any more what this read has repaired.
+  update mirror.period_requests r set differed = r.differed + 1, examples = (examples || $2)[:20]
+  from mirror.orders o
+  where $6::boolean and r.source_id = $1 and r.kind = 'verification' and r.state in ('requested', 'running')
+    and o.source_id = $1 and o.reference = $2 and o.version >= r.since and o.version < r.until
+)
+-- The proof that had missed the claim is withdrawn, unless that has happened since the request: what is proved now was
+-- read after the event.
+select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
+  'An event brought the change late, and a single read confirmed it.')
+from asked where mirror.same_instant(claim_version, $5) and not exists (
+  select from mirror.coverage_breaches b
+  where b.source_id = $1 and b.found_at >= $3::timestamptz and b.since <= claim_version and b.until > claim_version)`;
 
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
- * and counts a difference in the verifications of its time: they would not find any more what this read has repaired. If the
- * request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed it is
- * withdrawn, unless that has happened since the request: what is proved now was read after the event.
+ * counts a difference in the verifications of its time, and withdraws the proof that a confirmed late event contradicts.
  */
-export async function completeRefetch(
-  pool: Pool,
-  query: { sourceId: string; refetch: Refetch; shown: Instant | undefined; differed: boolean },
-): Promise<void> {
-  const { sourceId, refetch, shown, differed } = query;
-  await pool.query(
-    `with done as (
-       delete from mirror.refetches
-       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version
-     ), freed as (
-       delete from mirror.quarantine
-       where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
-     ), compared as (
-       update mirror.period_requests r set differed = r.differed + 1, examples = (examples || $2)[:20]
-       from mirror.orders o
-       where $6::boolean and r.source_id = $1 and r.kind = 'verification' and r.state in ('requested', 'running')
-         and o.source_id = $1 and o.reference = $2 and o.version >= r.since and o.version < r.until
-     )
-     select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
-       'An event brought the change late, and a single read confirmed it.')
-     from done where mirror.same_instant(claim_version, $5::bigint) and not exists (
-       select from mirror.coverage_breaches b
-       where b.source_id = $1 and b.found_at >= $3::timestamptz and b.since <= claim_version and b.until > claim_version)`,
-    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, differed],
-  );
+export async function completeRefetch(pool: Pool, end: RefetchEnd): Promise<void> {
+  const { sourceId, refetch, shown, differed, marginSeconds } = end;
+  const { reference, requestedAt } = refetch;
+  await pool.query(COMPLETION, [
+    sourceId,
+    reference,
+    requestedAt,
+    REASON,
+    shown ?? null,
+    differed,
+    marginSeconds,
+  ]);
 }
 
-/** Counts a read that came too early to fulfil the request; the next one follows in `waitMs`. */
+/** Counts a read that could not fulfil the request; the next one follows in `waitMs`. */
 export async function postponeRefetch(
   pool: Pool,
-  { sourceId, refetch, waitMs }: { sourceId: string; refetch: Refetch; waitMs: number },
+  postponed: { sourceId: string; refetch: Refetch; waitMs: number; missedAt: Instant | null },
 ): Promise<void> {
+  const { sourceId, refetch, waitMs, missedAt } = postponed;
   await pool.query(
-    `update mirror.refetches set attempts = attempts + 1, failures = 0, last_error = null,
+    `update mirror.refetches set attempts = attempts + 1, failures = 0, last_error = null, missed_at = $5::bigint,
        next_attempt_at = clock_timestamp() + $4 * interval '1 millisecond'
      where source_id = $1 and reference = $2 and requested_at = $3::timestamptz`,
-    [sourceId, refetch.reference, refetch.requestedAt, waitMs],
+    [sourceId, refetch.reference, refetch.requestedAt, waitMs, missedAt],
   );
 }
 

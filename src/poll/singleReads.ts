@@ -24,9 +24,10 @@ const UNAVAILABLE_MAX = 3;
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a read whose horizon lies
  * beyond the version that it shows, because only then nothing can change within that version, and if no claim is left that
- * the read does not show. An earlier read is applied and repeated when it can tell more. A failed read is counted with its
- * request, which then waits longer each time; it is sent once, because it must not delay the others. Resolves with why no
- * more were read although they are due; undefined if nothing is wrong.
+ * the read does not show; or by two reads, a margin apart, that find no such order. An earlier read is applied and repeated
+ * when it can tell more. A failed read is counted with its request, which then waits longer each time; it is sent once,
+ * because it must not delay the others. Resolves with why no more were read although they are due; undefined if nothing is
+ * wrong.
  */
 export async function readOrders(
   deps: PollDeps,
@@ -85,6 +86,10 @@ async function noteFailure(
   logger.warn({ reference, err: error }, "an order cannot be read singly; it is in quarantine");
 }
 
+/**
+ * Applies the answer as what it is: a path also takes an externalOrderId, so it may show another order than the one whose
+ * reference was asked for. Then there is no such order.
+ */
 async function applyAnswer(
   deps: PollDeps,
   { refetch, answer }: { refetch: Refetch; answer: OrderRead },
@@ -98,9 +103,13 @@ async function applyAnswer(
     snapshots: [snapshot],
     time: { requestedAt, marginSeconds },
   });
+  const applied = decisions.filter(isChange).length;
+  if (snapshot.fields.reference !== refetch.reference) {
+    return applied + (await applyAbsent(deps, { refetch, requestedAt }));
+  }
   const stored = decisions[0]?.storedVersion ?? version;
   const decisive = stored > version ? stored : version;
-  const waitMs = untilDecided(deps, { version: decisive, requestedAt });
+  const waitMs = untilDecided(deps, { reach: decisive, requestedAt });
   // A claim that stands may be an exception to what is proved, so its request stays.
   const isFarAhead = stored <= version && waitMs > WAIT_MAX_MS;
   if (isFarAhead) {
@@ -112,52 +121,67 @@ async function applyAnswer(
     shown: version,
     // News since a verification has read its lists is no difference.
     differed: decisions.filter(isChange).some(({ verdict, conflict }) => verdict === "corrected" || conflict),
-    waitMs: waitMs <= 0 || isFarAhead ? undefined : Math.min(waitMs, WAIT_MAX_MS),
+    waitMs: waitMs <= 0 || isFarAhead ? undefined : waitMs,
   });
-  return decisions.filter(isChange).length;
+  return applied;
 }
 
 /**
- * The one place that handles a "not found" answer to a single read (404 or 410, whatever the body): the order is gone,
- * unless the mirror has a claim that is too recent for such a read.
+ * Handles every answer that shows no such order. The order is gone with the second one in a row, a margin after the first,
+ * unless the mirror has a claim that is too recent for such reads, or the list is in doubt.
  */
 async function applyAbsent(
   deps: PollDeps,
   { refetch, requestedAt }: { refetch: Refetch; requestedAt: Instant },
 ): Promise<number> {
-  const { reference } = refetch;
-  const { sourceId } = deps.source;
-  const horizon = horizonOf({ requestedAt, marginSeconds: deps.marginSeconds });
-  const absence = { sourceId, reference, via: "refetch", requestedAt, horizon } as const;
-  const { outcome, version } = await applyAbsence(deps.pool, absence);
+  const { marginSeconds } = deps;
+  const { reference, missedAt: missedBefore } = refetch;
+  const horizon = horizonOf({ requestedAt, marginSeconds });
+  const { outcome, isKnown, missedAt, reach } = await applyAbsence(deps.pool, {
+    sourceId: deps.source.sourceId,
+    reference,
+    via: "refetch",
+    requestedAt,
+    horizon,
+    missedAt: missedBefore,
+    marginSeconds,
+  });
   const isGone = outcome === "gone";
   if (isGone) {
     deps.logger.warn({ reference }, "the provider has no order with this reference; it is no longer served");
   }
-  const claimed = outcome === "claim_stands" ? version : null;
-  const waitMs =
-    claimed === null
-      ? undefined
-      : Math.min(untilDecided(deps, { version: claimed, requestedAt }), WAIT_MAX_MS);
-  await endAttempt(deps, { refetch, shown: undefined, differed: isGone, waitMs });
+  const isOver = isGone || outcome === "confirmed" || outcome === "unknown";
+  // Nothing is taken away from an order that the mirror never had.
+  const takesNothing = !isKnown && !refetch.isExcepted;
+  const from = reach ?? missedAt ?? requestedAt;
+  const waitMs = isOver || takesNothing ? undefined : untilDecided(deps, { reach: from, requestedAt });
+  await endAttempt(deps, { refetch, shown: undefined, differed: isGone, waitMs, missedAt });
   return isGone ? 1 : 0;
 }
 
-/** Milliseconds until a read's horizon lies beyond a version: one second more, because the clock is a lower bound. */
+/** Milliseconds until a read's horizon lies beyond an instant: one second more, because the clock is a lower bound. */
 function untilDecided(
   { marginSeconds }: PollDeps,
-  { version, requestedAt }: { version: Instant; requestedAt: Instant },
+  { reach, requestedAt }: { reach: Instant; requestedAt: Instant },
 ): number {
-  if (requestedAt > addSeconds(version, marginSeconds)) return 0;
-  return millisFromInstant(version - requestedAt) + (marginSeconds + 1) * 1_000;
+  if (requestedAt > addSeconds(reach, marginSeconds)) return 0;
+  return millisFromInstant(reach - requestedAt) + (marginSeconds + 1) * 1_000;
 }
 
 /** `waitMs`: until the next read can tell more, or the interval if that is longer; undefined ends the request. */
 async function endAttempt(
-  { source: { sourceId }, pool, intervalSeconds }: PollDeps,
-  attempt: { refetch: Refetch; shown: Instant | undefined; differed: boolean; waitMs: number | undefined },
+  { source: { sourceId }, pool, intervalSeconds, marginSeconds }: PollDeps,
+  attempt: {
+    refetch: Refetch;
+    shown: Instant | undefined;
+    differed: boolean;
+    waitMs: number | undefined;
+    missedAt?: Instant | null;
+  },
 ): Promise<void> {
-  const { refetch, shown, differed, waitMs } = attempt;
-  if (waitMs === undefined) return completeRefetch(pool, { sourceId, refetch, shown, differed });
-  await postponeRefetch(pool, { sourceId, refetch, waitMs: Math.max(waitMs, intervalSeconds * 1_000) });
+  const { refetch, shown, differed, waitMs, missedAt = null } = attempt;
+  if (waitMs === undefined)
+    return completeRefetch(pool, { sourceId, refetch, shown, differed, marginSeconds });
+  const bounded = Math.max(Math.min(waitMs, WAIT_MAX_MS), intervalSeconds * 1_000);
+  await postponeRefetch(pool, { sourceId, refetch, waitMs: bounded, missedAt });
 }

@@ -27,10 +27,11 @@ interface ProviderErrorFacts {
  * Everything that the provider's client throws for a request. The message has the endpoint, the status and the code, but
  * no text from a body and no reference: those may be personal data. `failure` says what kind of failure it is:
  *
- * - `key_refused`: 401; `not_found`: 404 or 410 for one order, whatever the body;
+ * - `key_refused`: 401; `not_found`: the provider says `order_not_found`;
  * - `rate_limited`: 429, or not sent because its turn is too far away; `retry.afterMs` and `policy` say more;
- * - `timeout`, `unavailable` (no answer, one that was cut off, or a 5xx), `unreadable` (a success that is not JSON, too
- *   large, or not as in the spec): whether the provider did what was asked is unknown;
+ * - `timeout`, `unavailable` (no answer, one that was cut off, a 5xx, or a 404 or 410 for one order without that code, which
+ *   any gateway may send), `unreadable` (a success that is not JSON, too large, or not as in the spec): whether the
+ *   provider did what was asked is unknown;
  * - `refused`: everything else, by `status` and `code`.
  */
 export class ProviderError extends SourceError {
@@ -129,8 +130,8 @@ export function readRequestId(value: unknown): string | null {
 }
 
 /**
- * The error for an unsuccessful answer. The status decides if it is sufficient: 3xx, 401, 429, 5xx, and 404 or 410 for
- * one order. Otherwise the code says what was refused; a 404 for another path may come from any web server.
+ * Makes the error for an unsuccessful answer. The status decides if it is sufficient: 3xx, 401, 429, 5xx. Otherwise the
+ * code says what was refused; a 404 without one may come from any web server.
  */
 export function makeRefusalError(refused: RefusedAnswer): ProviderError {
   const { endpoint, status, refusal, retryAfterMs, policy, answer } = refused;
@@ -163,7 +164,7 @@ function describeLimit(policy: string | null, retryAfterMs: number | null): stri
 function judgeRefusal({ status, namesOrder, refusal }: RefusedAnswer): SourceFailure {
   if (status === 429) return "rate_limited";
   if (status === 401) return "key_refused";
-  if (namesOrder && (status === 404 || status === 410)) return "not_found";
   if (refusal.code === "order_not_found") return "not_found";
+  if (namesOrder && (status === 404 || status === 410)) return "unavailable";
   return refusal.code === "invalid_api_key" ? "key_refused" : "refused";
 }

@@ -14,6 +14,8 @@ export type RecordedBranches =
       /** The number of branches closed because the provider no longer lists them. */
       readonly closed: number;
     }
+  /** The list is empty, as in an outage, although the source has branches; nothing was recorded. */
+  | { readonly kind: "empty" }
   /** The list belongs to another organization; only that was recorded. */
   | ({ readonly kind: "refused" } & BothOrganizations);
 
@@ -21,7 +23,6 @@ export type RecordedBranches =
 const DESCRIBED = `array_to_string((array_agg(format('%s (%s)', coalesce(name, 'without a name'), branch_id) order by branch_id))[:2], ', ')
   || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end`;
 
-// A list without branches does not show whose it is, and before the first one nobody knows whose the source is.
 const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch ->> 'name' as name, branch, raw::json as raw, place
    from unnest($5::text[]) with ordinality as given (raw, place)
@@ -30,9 +31,12 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
  ), shown as materialized (
    select coalesce(array_agg(branch_id), '{}') as ids from listed
  ), ours as materialized (
+   -- A list without branches does not show whose it is: of a source that has some it counts only after a day without any
+   -- other. Before the first branch nobody knows whose the source is.
    select s.source_id, array(select unnest(s.branch_ids || shown.ids) as id group by id order by id) as branch_ids
    from mirror.sources s, shown, held
-   where s.source_id = $4 and (s.branch_ids = '{}' or shown.ids = '{}' or s.branch_ids && shown.ids)
+   where s.source_id = $4 and (s.branch_ids = '{}' or s.branch_ids && shown.ids
+     or shown.ids = '{}' and s.refused_branches is null and s.branches_read_at < clock_timestamp() - interval '1 day')
  ), recorded as (
    insert into mirror.branches as known (source_id, branch_id, reference, name, street, city, postcode,
      fleet_name, zone_code, zone_name, connected_zones, position, raw)
@@ -58,8 +62,8 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    where s.source_id = ours.source_id
  ), refused as (
    update mirror.sources s set refused_branches = (select ${DESCRIBED} from listed)
-   from held
-   where s.source_id = $4 and not exists (select from ours)
+   from held, shown
+   where s.source_id = $4 and shown.ids <> '{}' and not exists (select from ours)
  )
  select exists (select from held) as held, exists (select from ours) as ours,
    (select count(*) from closed)::int as closed,
@@ -72,7 +76,8 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
  * those that are no longer listed. Throws LeaseLostError.
  *
  * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the
- * source, belongs to another organization. A list without branches does not show whose it is.
+ * source, belongs to another organization. A list without branches does not show whose it is, and closes none of a
+ * source that has some until it was the only answer for a day.
  */
 export async function recordBranches(
   pool: Pool,
@@ -84,10 +89,11 @@ export async function recordBranches(
     ours: boolean;
     closed: number;
     known: string;
-    listed: string;
+    listed: string | null;
   }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws, ageMs]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const { ours, closed, known, listed } = row;
-  return ours ? { kind: "recorded", closed } : { kind: "refused", known, listed };
+  if (ours) return { kind: "recorded", closed };
+  return listed === null ? { kind: "empty" } : { kind: "refused", known, listed };
 }

@@ -222,7 +222,7 @@ function renderQuarantined(input: QuarantinedInput, viewer: Viewer): Page {
       <strong>${name}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
     </p>
     <p>${mend}</p>
-    ${renderEnd(input)} ${mayAct(viewer) && input.state === "open" && renderDeeds(input)}
+    ${renderEnd(input)} ${mayAct(viewer) && renderDeeds(input)}
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
     ${renderBody(input)}
     <p><a href="/ops/quarantine?reason=${encodeURIComponent(reason)}">All of this kind</a></p>`;
@@ -234,7 +234,7 @@ function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): 
   return html`<p>Dismissed ${renderInstant(dismissedAt)}. Reason: ${dismissedBecause ?? "–"}</p>`;
 }
 
-function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
+function renderDeeds({ quarantineId, reference, eventId, state }: QuarantinedInput): Html {
   const retryable = eventId !== null || reference !== null;
   const sent = { id: quarantineId, through: quarantineId };
   const retry = eventId === null ? "Read the order again" : "Process again";
@@ -246,7 +246,7 @@ function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Ht
             It names no order, so it cannot be read again alone; the next walk over it does so automatically.
           </p>`
     }
-    ${renderDismissal("Dismiss", sent)}`;
+    ${state === "open" && renderDismissal("Dismiss", sent)}`;
 }
 
 function renderDismissal(button: string, sent: Sent): Html {
@@ -257,7 +257,10 @@ function renderDismissal(button: string, sent: Sent): Html {
       <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
     </label>
     <button>${button}</button>
-    <span class="dim">It stays visible, but no longer raises alerts.</span>
+    <span class="dim"
+      >It stays visible, raises no more alerts, and can be processed again. An order that could not be read
+      stays excepted from "complete up to".</span
+    >
   </form>`;
 }
 

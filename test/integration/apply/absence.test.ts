@@ -1,28 +1,38 @@
 import { expect, it, onTestFinished } from "vitest";
-import { applyAbsence } from "../../../src/apply/absence.sql.ts";
+import { applyAbsence, type AbsenceOutcome } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { missAgain } from "../../support/mirror/absence.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at } from "../../support/mirror/orders.ts";
 
 const instant = (seconds: number) => parseInstant(at(seconds));
+const MARGIN = 900;
 
 /** A mirror that knows `claimed` only from an event and `read` from a read. Both changed at second 100. */
 async function makeMirror() {
   const { pool, tell, show } = await openLiveMirror({ ends: onTestFinished });
   await tell({ reference: "claimed", updatedAt: at(100) });
-  await show(instant(1_001), [{ reference: "read", updatedAt: at(100) }], { marginSeconds: 900 });
-  const miss = async (reference: string, horizonSeconds: number) => {
-    const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + 900)];
-    const absence = { sourceId: "live", reference, via: "refetch", horizon, requestedAt } as const;
-    return (await applyAbsence(pool, absence)).outcome;
+  await show(instant(1_001), [{ reference: "read", updatedAt: at(100) }], { marginSeconds: MARGIN });
+  const timed = (reference: string, horizonSeconds: number) => {
+    const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + MARGIN)];
+    return { sourceId: "live", reference, horizon, requestedAt };
   };
+  const missOnce = (reference: string, horizonSeconds: number, missedAt: bigint | null = null) =>
+    applyAbsence(pool, {
+      ...timed(reference, horizonSeconds),
+      via: "refetch",
+      missedAt,
+      marginSeconds: MARGIN,
+    });
+  const miss = async (reference: string, horizonSeconds: number) =>
+    (await missAgain(pool, timed(reference, horizonSeconds))).outcome;
   const readServed = async () =>
     (
       await pool.query<{ reference: string }>(
         "select reference from mirror.orders where gone_at is null order by 1",
       )
     ).rows.map(({ reference }) => reference);
-  return { pool, miss, readServed };
+  return { pool, tell, show, miss, missOnce, readServed };
 }
 
 it("refutes a claim whose version lies within the read's horizon, and no younger claim", async () => {
@@ -52,7 +62,50 @@ it("removes an order that a read showed only when the new horizon is later", asy
   expect(rows).toContainEqual({ verdict: "applied", refuted: false });
 });
 
+it("removes an order that is dated years ahead, as a read would correct it", async () => {
+  const { tell, show, miss, readServed } = await makeMirror();
+  await show(instant(1_001), [{ reference: "ahead", updatedAt: "2125-01-01T00:00:00Z" }]);
+  expect(await miss("ahead", 1_000)).toBe("claim_stands");
+  expect(await miss("ahead", 1_002)).toBe("gone");
+  expect(await readServed()).toEqual(["claimed", "read"]);
+  await tell({ reference: "ahead", updatedAt: at(1_003) });
+  expect(await readServed()).toEqual(["ahead", "claimed", "read"]);
+});
+
 it("reports an order that the mirror never had as unknown", async () => {
-  const { miss } = await makeMirror();
+  const { miss, missOnce } = await makeMirror();
+  expect(await missOnce("never seen", 500)).toMatchObject({ outcome: "missing", isKnown: false });
   expect(await miss("never seen", 500)).toBe("unknown");
+});
+
+it("takes nothing away with one answer, nor with two that an outage explains", async () => {
+  const { pool, show, missOnce, readServed } = await makeMirror();
+  const first = instant(500 + MARGIN);
+  const missing: AbsenceOutcome = { outcome: "missing", isKnown: true, missedAt: first, reach: null };
+  expect(await missOnce("read", 500)).toEqual(missing);
+  // Too early, and then with no proof since the first answer: perhaps the list shows nothing either.
+  expect(await missOnce("read", 500 + MARGIN - 1, first)).toEqual(missing);
+  expect(await missOnce("read", 500 + MARGIN, first)).toEqual(missing);
+  await pool.query(
+    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, begun_at)
+     values ('live', 0, 1, 'proof', true, 0, 1, 1, $1)`,
+    [first + 3_000_000_000n],
+  );
+  const doubt = (age: string) =>
+    pool.query(
+      `insert into mirror.poll_state (source_id, list_emptied_at) values ('live', clock_timestamp() - $1::interval)
+       on conflict (source_id) do update set list_emptied_at = excluded.list_emptied_at`,
+      [age],
+    );
+  await doubt("23 hours");
+  expect(await missOnce("read", 500 + MARGIN, first)).toMatchObject({ outcome: "list_in_doubt" });
+  await doubt("25 hours");
+  // A list has shown the order after the first answer.
+  await show(instant(500 + MARGIN + 1), [{ reference: "read", updatedAt: at(100) }], {
+    marginSeconds: MARGIN,
+  });
+  expect(await missOnce("read", 501 + MARGIN, first)).toMatchObject({ outcome: "missing" });
+  expect(await readServed()).toEqual(["claimed", "read"]);
+  expect(await missOnce("read", 502 + 2 * MARGIN, first + 2_000_000_000n)).toMatchObject({ outcome: "gone" });
+  expect(await readServed()).toEqual(["claimed"]);
 });

@@ -81,6 +81,12 @@ it("requests a refetch for a quarantined read, which no proof includes until a r
     (await pool.query("select reference, kind from mirror.exceptions where reference is not null")).rows;
   expect(await readExceptions()).toEqual([{ reference: "R3", kind: "replayed" }]);
   const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
-  await completeRefetch(pool, { sourceId: "live", refetch: refetch!, shown: undefined, differed: false });
+  await completeRefetch(pool, {
+    sourceId: "live",
+    refetch: refetch!,
+    shown: undefined,
+    differed: false,
+    marginSeconds: 5,
+  });
   expect(await readExceptions()).toEqual([]);
 });

@@ -62,7 +62,7 @@ const use = (
 const renew = (place: number) => use("renew", place, (lease) => renewLease(pool, lease, TTL));
 const commit = (place: number) =>
   use("commit a window", place, async (lease) => {
-    const head = { sourceId: "live", since: 0n, cursor: 1n, closes: 2n ** 62n };
+    const head = { sourceId: "live", since: 0n, cursor: 1n, orders: 0, closes: 2n ** 62n };
     return commitHead(pool, lease, head).then(
       () => true,
       (error: unknown) => {

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { gaps } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
@@ -33,10 +33,14 @@ const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
 const expire = () => pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
 const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
   beginPolling(pool, lease, { sourceId: "live", ...state });
+interface Shown {
+  readonly listed?: readonly string[] | null;
+  readonly orders?: number;
+}
 /** Whatever was walked so far. */
 const ALL = 2n ** 62n;
 /** A window that was walked to its end, and then the head sweep that makes it a proof. */
-const walk = (lease: Lease, { since, until }: Window, unlisted: readonly string[] = []) =>
+const walk = (lease: Lease, { since, until }: Window, { listed = null, orders = 1 }: Shown = {}) =>
   recordWalked(pool, lease, {
     since,
     until,
@@ -44,12 +48,12 @@ const walk = (lease: Lease, { since, until }: Window, unlisted: readonly string[
     sweep: "proof",
     begunAt: until,
     requests: 1,
-    orders: 0,
+    orders,
     durationMs: 5,
-    listed: unlisted.length === 0 ? null : [],
+    listed,
   });
 const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
-  commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, closes: ALL, ...more });
+  commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, orders: 0, closes: ALL, ...more });
 const prove = async (lease: Lease, since: bigint, until: bigint) => {
   await walk(lease, { since, until });
   return head(lease);
@@ -183,28 +187,114 @@ describe("the ledger", () => {
     await prove(lease, 20n, 30n);
     expect(await isReproved()).toEqual([{ is: true }]);
   });
-  it("proves nothing while the list omits an order of the mirror, and asks for it", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 0n });
-    await pool.query(
-      `insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at,
-         history_id, rank, settled, hash, status, raw)
-       values ('live', 'R1', 'poll', 5, 5, 5, now(), 0, 0, true, '', 'created', '{}')`,
-    );
-    await walk(lease, { since: 0n, until: 10n }, ["R1"]);
-    await walk(lease, { since: 10n, until: 20n });
-    expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
-    const { rows: asked } = await pool.query("select reference, unconfirmed from mirror.refetches");
-    expect(asked).toEqual([{ reference: "R1", unconfirmed: true }]);
+  describe("when the list omits an order of the mirror", () => {
+    const WINDOW = { since: 0n, until: 10n };
+    const omit = (lease: Lease, orders = 1) => walk(lease, WINDOW, { listed: [], orders });
     const readDoubt = async () =>
-      (await pool.query("select list_doubted_at is not null as is from mirror.poll_state")).rows;
-    expect(await readDoubt()).toEqual([{ is: true }]);
-    expect((await pool.query("select from mirror.coverage")).rowCount).toBe(0);
-    await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
-    await walk(lease, { since: 0n, until: 10n }, ["R1"]);
-    expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
-    expect(await readDoubt()).toEqual([{ is: false }]);
-    await pool.query("delete from mirror.orders; delete from mirror.refetches");
+      (
+        await pool.query<{ doubted: boolean; emptied: boolean }>(
+          "select list_doubted_at is not null as doubted, list_emptied_at is not null as emptied from mirror.poll_state",
+        )
+      ).rows[0];
+    const ask = async () =>
+      (await pool.query("select reference, unconfirmed from mirror.refetches")).rows as unknown[];
+    /** A single read shows it, a margin after its first omission. */
+    async function showSingly(): Promise<void> {
+      await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 hour'");
+      const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+      await completeRefetch(pool, {
+        sourceId: "live",
+        refetch: refetch!,
+        shown: 5n,
+        differed: false,
+        marginSeconds: 300,
+      });
+    }
+    const setUp = async () => {
+      const lease = await lead();
+      await begin(lease);
+      await pool.query("update mirror.poll_state set margin_seconds = 300");
+      await pool.query(
+        `insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at,
+           history_id, rank, settled, hash, status, raw)
+         values ('live', 'R1', 'poll', 5, 5, 5, now(), 0, 0, true, '', 'created', '{}')`,
+      );
+      onTestFinished(
+        async () => void (await pool.query("delete from mirror.orders; delete from mirror.refetches")),
+      );
+      return lease;
+    };
+
+    it("proves nothing and asks for it, until it is gone", async () => {
+      const lease = await setUp();
+      await omit(lease);
+      await walk(lease, { since: 10n, until: 20n });
+      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
+      expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
+      expect((await pool.query("select from mirror.coverage")).rowCount).toBe(0);
+      await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
+      await omit(lease);
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
+    });
+    it("proves again, and remembers nothing, once a single read has shown it a margin after", async () => {
+      const lease = await setUp();
+      await omit(lease);
+      await head(lease);
+      await showSingly();
+      expect(await ask()).toEqual([{ reference: "R1", unconfirmed: false }]);
+      await omit(lease);
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await ask()).toEqual([]);
+      // The proof knows that it is never listed.
+      await omit(lease);
+      expect(await head(lease)).toMatchObject({ doubted: 0 });
+      expect(await ask()).toEqual([]);
+    });
+    it.each([
+      ["when single reads show them", async () => undefined],
+      ["when they are gone since", () => pool.query("update mirror.orders set gone_at = now(), horizon = 6")],
+    ])("doubts a list that shows none of its orders for a day, also %s", async (_, happen) => {
+      const lease = await setUp();
+      await pool.query(
+        `insert into mirror.history (source_id, reference, via, verdict) values ('live', 'R1', 'poll', 'applied')`,
+      );
+      await omit(lease, 0);
+      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      await showSingly();
+      await happen();
+      await omit(lease, 0);
+      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      expect(await readDoubt()).toEqual({ doubted: true, emptied: true });
+      await pool.query("update mirror.poll_state set list_emptied_at = list_emptied_at - interval '1 day'");
+      await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 day'");
+      await omit(lease, 0);
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await readDoubt()).toEqual({ doubted: false, emptied: true });
+      // What it shows then ends the emptiness.
+      await walk(lease, { since: 10n, until: 20n });
+      await head(lease);
+      expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
+    });
+    it("counts for a request only its own windows that prove nothing", async () => {
+      const lease = await setUp();
+      await pool.query(
+        `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state)
+         values ('live', 'verification', 0, 20, 0, 'running')`,
+      );
+      onTestFinished(async () => void (await pool.query("delete from mirror.period_requests")));
+      const readUnproved = async () =>
+        (await pool.query("select unproved from mirror.period_requests")).rows as unknown[];
+      await omit(lease);
+      await head(lease);
+      expect(await readUnproved()).toEqual([{ unproved: 0 }]);
+      await omit(lease);
+      await pool.query("update mirror.coverage set sweep = 'verify'");
+      await walk(lease, { since: 20n, until: 30n });
+      await head(lease);
+      expect(await readUnproved()).toEqual([{ unproved: 1 }]);
+    });
   });
   it("makes no proof of a window that was walked after the head sweep began", async () => {
     const lease = await lead();
@@ -286,7 +376,13 @@ describe("refetches", () => {
     await request("R1");
     const [taken] = await take();
     await request("R1");
-    await completeRefetch(pool, { sourceId: "live", refetch: taken!, shown: undefined, differed: false });
+    await completeRefetch(pool, {
+      sourceId: "live",
+      refetch: taken!,
+      shown: undefined,
+      differed: false,
+      marginSeconds: 5,
+    });
     expect(await take()).toHaveLength(1);
   });
 });

@@ -39,7 +39,13 @@ async function commit(since: number, until: number, proved = true): Promise<void
     await recordWalked(pool, lease, { ...window, ...counts, sourceId });
     // As a breach leaves it.
     if (!proved) await pool.query("update mirror.coverage set awaits_head = false where awaits_head");
-    await commitHead(pool, lease, { sourceId, since: at(-10_000), cursor: at(until), closes: 2n ** 62n });
+    await commitHead(pool, lease, {
+      sourceId,
+      since: at(-10_000),
+      cursor: at(until),
+      orders: 0,
+      closes: 2n ** 62n,
+    });
   }
 }
 

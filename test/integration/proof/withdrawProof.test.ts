@@ -42,7 +42,8 @@ const walk = ({ since, until }: Window) =>
     durationMs: 0,
     listed: [],
   });
-const head = () => commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, closes: 2n ** 62n });
+const head = () =>
+  commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, orders: 0, closes: 2n ** 62n });
 const commit = async (window: Window) => {
   await walk(window);
   return head();

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
+import { missAgain } from "../../support/mirror/absence.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
@@ -15,10 +15,9 @@ const facts = () => read("select * from reporting.order_facts order by reference
 const seeByPoll = (order: OrderSketch, atSecond: number, marginSeconds = 5) =>
   show(parseInstant(at(atSecond)), [order], { marginSeconds });
 const miss = (reference: string, atSecond: number) =>
-  applyAbsence(pool, {
+  missAgain(pool, {
     sourceId: "live",
     reference,
-    via: "refetch",
     horizon: parseInstant(at(atSecond - 900)),
     requestedAt: parseInstant(at(atSecond)),
   });

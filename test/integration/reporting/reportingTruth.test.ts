@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { applyAbsence } from "../../../src/apply/absence.sql.ts";
+import { missAgain } from "../../support/mirror/absence.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -108,13 +108,7 @@ beforeAll(async () => {
   for (let second = 0; second < END; second += POLL_SECONDS) await happenUntil(second);
   for (const { reference } of lives.filter(({ isGone }) => isGone)) {
     const requestedAt = parseInstant(at(END + 1_000));
-    await applyAbsence(pool, {
-      sourceId: "live",
-      reference,
-      via: "refetch",
-      horizon: requestedAt,
-      requestedAt,
-    });
+    await missAgain(pool, { sourceId: "live", reference, horizon: requestedAt, requestedAt });
   }
 }, 120_000);
 

@@ -268,3 +268,29 @@ it("tolerates an empty list of branches, a failing request, and branches that co
   const replaced = startPoller(providerWith(() => Promise.resolve(branches("x", "y"))));
   expect(await lead(replaced)).toMatchObject({ outcome: "failed" });
 });
+
+it("takes nothing from an empty list of branches: no refusal ends, and no branch is closed before a day", async () => {
+  await recordConfiguredSources(pool, { sources: [configured("https://api.example")] });
+  const readBranches = async () =>
+    (
+      await pool.query(
+        `select (select count(*)::int from mirror.branches where closed_at is null) as open,
+           refused_branches is not null as refused
+         from mirror.sources`,
+      )
+    ).rows[0] as unknown;
+  const list = async (...ids: string[]) => {
+    const poller = startPoller(providerWith(() => Promise.resolve(branches(...ids))));
+    await lead(poller);
+    await poller.close();
+    return readBranches();
+  };
+  expect(await list("a", "b")).toEqual({ open: 2, refused: false });
+  expect(await list("x")).toEqual({ open: 2, refused: true });
+  expect(await list()).toEqual({ open: 2, refused: true });
+  expect(await list("a", "b")).toEqual({ open: 2, refused: false });
+  await pool.query("update mirror.sources set branches_read_at = now() - interval '23 hours'");
+  expect(await list()).toEqual({ open: 2, refused: false });
+  await pool.query("update mirror.sources set branches_read_at = now() - interval '25 hours'");
+  expect(await list()).toEqual({ open: 0, refused: false });
+});

@@ -34,10 +34,16 @@ describe("the typed error of a refusal", () => {
     expect(error.message).toContain("POST /v1/orders");
   });
 
-  it.each([404, 410])("is a missing order for %i of one order, whatever the body", (status) => {
-    for (const code of [null, "not_found", "order_not_found", "invalid_api_key"]) {
-      expect(refuse(status, code, true)).toMatchObject({ failure: "not_found", status, code });
+  it.each([404, 410])("is a missing order for %i only if it says so: any gateway answers that", (status) => {
+    for (const code of [null, "not_found", "invalid_api_key"]) {
+      expect(refuse(status, code, true)).toMatchObject({
+        failure: "unavailable",
+        retry: "later",
+        status,
+        code,
+      });
     }
+    expect(refuse(status, "order_not_found", true)).toMatchObject({ failure: "not_found", retry: "never" });
     expect(refuse(status, null)).toMatchObject({ failure: "refused" });
   });
 

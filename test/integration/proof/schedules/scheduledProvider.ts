@@ -33,8 +33,13 @@ export interface Make {
   readonly statuses: number;
 }
 
+/** How: with the provider's code, as any gateway would, or with another order. */
+export type Denial = "named" | "unnamed" | "another order";
+
 /** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
 export interface ScheduledProvider extends OrderSource {
+  /** Single reads of these orders are answered as if they were absent. */
+  readonly denied: Map<string, Denial>;
   /** Its answers show its state of that long ago. */
   lagSeconds: number;
   /** By how much the `Date` of its answers is ahead of its real clock. */
@@ -124,6 +129,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     lagSeconds: 0,
     clockErrorSeconds: 0,
     listsAtMost: Infinity,
+    denied: new Map(),
     poisoned: new Set(),
     garbled: new Set(),
     breaking: new Set(),
@@ -156,9 +162,13 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       if (provider.poisoned.has(reference)) {
         return Promise.reject(new ProviderError("this order cannot be read", { failure: "unavailable" }));
       }
-      const one = shown().find((order) => order.reference === reference);
-      if (one === undefined)
-        return Promise.reject(new ProviderError("there is no such order", { failure: "not_found" }));
+      const denial = provider.denied.get(reference);
+      const [other] = denial === "another order" ? shown().filter((one) => one.reference !== reference) : [];
+      const one = denial === undefined ? shown().find((order) => order.reference === reference) : other;
+      if (one === undefined) {
+        const failure = denial === "unnamed" ? "unavailable" : "not_found";
+        return Promise.reject(new ProviderError("there is no such order", { failure }));
+      }
       const raw = write(one);
       return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt });
     },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Poller } from "../../../../src/poll/poller.ts";
 import { isSameInstant } from "../../../support/mirror/decide.ts";
-import type { Make, Shown } from "./scheduledProvider.ts";
+import type { Denial, Make, Shown } from "./scheduledProvider.ts";
 import {
   INTERVAL_SECONDS,
   MARGIN_SECONDS,
@@ -25,7 +25,8 @@ const arbitraryMake: fc.Arbitrary<Make> = fc.record({
   statuses: fc.constantFrom(3, 1_000),
 });
 
-const order = fc.constantFrom("A", "B", "C", "D", "E");
+const ORDERS = ["A", "B", "C", "D", "E"] as const;
+const order = fc.constantFrom(...ORDERS);
 const weigh = <One>(weight: number, arbitrary: fc.Arbitrary<One>) => ({ weight, arbitrary });
 /** Events that may happen between two cycles or during one. */
 const arbitraryStep = fc.oneof(
@@ -71,10 +72,24 @@ const arbitraryStep = fc.oneof(
   weigh(2, fc.record({ kind: fc.constantFrom("poison" as const, "garble" as const), order })),
   weigh(2, fc.record({ kind: fc.constant("break" as const), order })),
   weigh(1, fc.record({ kind: fc.constant("hide" as const), listed: fc.constantFrom(0, 0, 1, 2) })),
+  // An outage that looks like absence: for some orders, or, with empty lists, for all.
+  weigh(
+    3,
+    fc.record({
+      kind: fc.constant("deny" as const),
+      orders: fc.oneof(fc.constant([...ORDERS]), fc.uniqueArray(order, { minLength: 1, maxLength: 3 })),
+      as: fc.constantFrom<Denial>("named", "named", "unnamed", "another order"),
+      lists: fc.boolean(),
+      asked: fc.boolean(),
+    }),
+  ),
   weigh(2, fc.record({ kind: fc.constant("heal" as const) })),
   weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
 );
 type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
+
+/** A provider that has lost all orders looks like an outage for a day; then each is gone with the second answer. */
+const LOSS_WAITS = [86_400, 0, MARGIN_SECONDS, 0, MARGIN_SECONDS, 0];
 
 /** A list that shows a change later than any margin, or that goes back, breaks what a proof rests on. */
 const WORD_LAG_SECONDS = 250;
@@ -118,6 +133,9 @@ class ScheduledRun {
   #look: Look | undefined;
   #beside: unknown;
   #keepsItsWord = true;
+  #wentBack = false;
+  /** Since when single reads deny orders that lists show; undefined while none does. */
+  #deniedSince: bigint | undefined;
   /** False once the provider broke its word or dated a change before an earlier one, or somebody else sent an event. */
   #eventsAreTrue = true;
 
@@ -139,6 +157,13 @@ class ScheduledRun {
   }
 
   async #judge(): Promise<void> {
+    // Two answers, a margin apart, are believed if they deny an order by name and the list shows others.
+    const { provider } = this.#world;
+    const now = this.#world.now();
+    const denies = provider.listsAtMost > 0 && [...provider.denied.values()].some((how) => how !== "unnamed");
+    this.#deniedSince = denies ? (this.#deniedSince ?? now) : undefined;
+    this.#keepsItsWord &&=
+      this.#deniedSince === undefined || now < this.#deniedSince + nanos(MARGIN_SECONDS - INTERVAL_SECONDS);
     const before = this.#look;
     const next = await this.#world.look();
     this.#look = next;
@@ -173,9 +198,8 @@ class ScheduledRun {
   /** Whether its lists hide what nobody can know of: an empty one shows that by the orders that it should show. */
   #hides(one: Step): boolean {
     const { provider } = this.#world;
-    const cannotTell = provider.poisoned.size + provider.garbled.size > 0;
-    if (one.kind === "hide") return one.listed > 0 || cannotTell;
-    return (one.kind === "poison" || one.kind === "garble") && provider.listsAtMost < Infinity;
+    if (one.kind === "hide") return one.listed > 0 || provider.garbled.size > 0;
+    return one.kind === "garble" && provider.listsAtMost < Infinity;
   }
 
   async #do(one: Step): Promise<void> {
@@ -200,6 +224,7 @@ class ScheduledRun {
         provider.clockErrorSeconds = one.errorSeconds;
         return;
       case "goBack":
+        this.#wentBack = true;
         return provider.goBack(one.seconds);
       case "poison":
         return void provider.poisoned.add(one.order);
@@ -207,12 +232,18 @@ class ScheduledRun {
         return void provider.garbled.add(one.order);
       case "break":
         return void provider.breaking.add(one.order);
+      case "deny":
+        for (const reference of one.orders) provider.denied.set(reference, one.as);
+        if (one.lists && one.orders.length === ORDERS.length) provider.listsAtMost = 0;
+        if (one.asked) await world.askAbout(one.orders);
+        return;
       case "hide":
         provider.listsAtMost = one.listed;
         return;
       case "heal":
         provider.listsAtMost = Infinity;
         provider.poisoned.clear();
+        provider.denied.clear();
         provider.garbled.clear();
         provider.breaking.clear();
         return;
@@ -307,6 +338,7 @@ class ScheduledRun {
     provider.clockErrorSeconds = 0;
     provider.listsAtMost = Infinity;
     provider.poisoned.clear();
+    provider.denied.clear();
     provider.garbled.clear();
     provider.breaking.clear();
     // Claims may be dated five minutes ahead.
@@ -320,7 +352,11 @@ class ScheduledRun {
         served.size === truth.size && [...truth].every(([one, state]) => isShown(state, served.get(one)))
       );
     };
-    for (let cycles = 0; cycles < 6 && !(cycles > 0 && isOver()); cycles += 1) await this.cycle();
+    for (const wait of [0, 0, 0, MARGIN_SECONDS, 0, 0, ...(this.#wentBack ? LOSS_WAITS : [])]) {
+      if (isOver() && wait > 0) break;
+      await world.advance(wait);
+      await this.cycle();
+    }
     await this.#poller.close();
     assert.deepEqual(this.#look?.served, this.#expected(), "the mirror is not as the provider");
     assert.deepEqual(await world.lookBeside(), this.#beside, "what was done to one source shows in another");

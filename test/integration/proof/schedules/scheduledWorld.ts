@@ -3,6 +3,7 @@ import { pino } from "pino";
 import { makePool, type Pool } from "../../../../src/database/database.ts";
 import { formatInstant, type Instant } from "../../../../src/domain/order/instant.ts";
 import { makePoller, type Poller } from "../../../../src/poll/poller.ts";
+import { requestRefetches } from "../../../../src/poll/refetches.sql.ts";
 import type { Clock } from "../../../../src/process/clock.ts";
 import { makeLiveApply } from "../../../support/mirror/liveApply.ts";
 import { makeTestDatabase } from "../../../support/servers/database.ts";
@@ -48,6 +49,8 @@ export interface ScheduledWorld {
   /** Applies an event of such a change. */
   deliver(reference: string, change: Shown): Promise<void>;
   requestVerification(): Promise<void>;
+  /** A person wants these orders to be read again. */
+  askAbout(references: readonly string[]): Promise<void>;
   look(): Promise<Look>;
   /** All that the mirror has of another source, with the same references: nothing that is done to this one shows there. */
   lookBeside(): Promise<unknown>;
@@ -278,6 +281,7 @@ function makeWorld(lane: {
       run(`insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
         select $1, 'verification', at - ${nanos(DAY_SECONDS)}, at, at
         from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
+    askAbout: (references) => requestRefetches(pool, { sourceId, references, reason: "asked" }),
     async look() {
       const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
       const {
