@@ -17,7 +17,6 @@ const PAUSE_AFTER_ERROR_MS = 1_000;
 const ERROR_LOG_INTERVAL_MS = 30_000;
 
 export type JobProcessor<Content> = Processor<Content, void>;
-export type QueueBackend<Content> = Awaited<ReturnType<typeof openBackend<Content>>>;
 
 /**
  * Opens the queue of this name. Throws UnavailableError or ConfigurationError if it is in Postgres and Postgres is

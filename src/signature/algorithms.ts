@@ -53,9 +53,7 @@ const ALGORITHMS = {
 export type AlgorithmName = keyof typeof ALGORITHMS;
 export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as AlgorithmName[];
 
-export function findAlgorithm(name: AlgorithmName): Algorithm {
-  return ALGORITHMS[name];
-}
+export const findAlgorithm = (name: AlgorithmName): Algorithm => ALGORITHMS[name];
 
 export const ENCODINGS = ["hex", "base64", "base64url"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
