@@ -115,6 +115,12 @@
     event.preventDefault();
     document.querySelector("input[type=search]")?.focus();
   });
+  /* What an action has done is said once: a page that is loaded again, or sent to somebody, does not repeat it. */
+  const own = new URL(location.href);
+  if (own.searchParams.has("did")) {
+    for (const name of ["did", "on", "many"]) own.searchParams.delete(name);
+    history.replaceState(null, "", own);
+  }
   if (!isLive) return;
 
   /* Replaces the content of an element and keeps the focus and what is unfolded. */

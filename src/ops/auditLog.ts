@@ -3,13 +3,16 @@ import { beginAction, endAction, type OpsAction } from "../database/auditLog.sql
 import type { Pool } from "../database/database.ts";
 import { html, type Html } from "../html/html.ts";
 import { SOURCE, sentence, text, time, type List } from "./lists/list.ts";
-import { viewerOf } from "./page.ts";
+import { pressedOn, viewerOf } from "./page.ts";
 import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
 // The audit log: each action on a page is recorded before it is carried out, see `carryOut`; commands record theirs in
 // the same way.
 
-/** Carries out an action, which returns how much it affected, and leads to `address`. */
+/**
+ * Carries out an action, which returns how much it affected, and leads back to the page where it was pressed, which says
+ * so; to `address` if that is unknown.
+ */
 export async function carryOut(
   pool: Pool,
   response: Response,
@@ -18,8 +21,20 @@ export async function carryOut(
   address = "/ops/actions",
 ): Promise<void> {
   const actionId = await beginAction(pool, { ...viewerOf(response), ...action });
-  await endAction(pool, { actionId, affected: await run() });
-  response.redirect(303, address);
+  const affected = await run();
+  await endAction(pool, { actionId, affected });
+  leadBack(response, { action: action.action, target: action.target, affected }, address);
+}
+
+/** Leads back to the page where an action was pressed, with what it has done. */
+export function leadBack(
+  response: Response,
+  { action, target, affected }: { action: string; target: string; affected: number },
+  address = "/ops/actions",
+): void {
+  const page = pressedOn(response.req);
+  const done = new URLSearchParams({ did: action, on: target, many: String(affected) });
+  response.redirect(303, page === null ? address : `${page}?${done.toString()}`);
 }
 
 /** What people look for in the log. */

@@ -24,7 +24,7 @@ import { makeOverviewRoutes } from "./overview.ts";
 import { enter, makeAssetRouter, refuse, viewerOf } from "./page.ts";
 import { makeQueueDashboard } from "./queues/queueBoard.ts";
 import { makeQueueHealth } from "./queues/queueHealth.ts";
-import { makeRemedyRoutes } from "./remedies.ts";
+import { makeRemedyRoutes, sayDone } from "./remedies.ts";
 import { makeSourceRoutes } from "./source/sourcePage.ts";
 
 // The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from one
@@ -61,6 +61,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(setHeaders, makeLogin({ pool, passwords, signOn, localTrust, clock, logger }), guardWrites);
   ops.use(countWaiting(health));
+  ops.use(sayDone);
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
@@ -108,9 +109,19 @@ const setHeaders: RequestHandler = (_request, response, next) => {
   next();
 };
 
-const NO_DATABASE = "The database does not answer, so the state of the mirror is unknown.";
+const NO_DATABASE =
+  "The database does not answer, so the state of the mirror is unknown. On our side: bring Postgres back; `order-mirror doctor` says what is wrong with it. Events are refused meanwhile, so the provider sends them again or polling repairs them. This page tries again every few seconds.";
+/** A page that nobody has asked for again for so long is about another outage. */
+const SAME_OUTAGE_MS = 60_000;
 
 function makeErrorPage(logger: Logger): ErrorRequestHandler {
+  const away = { since: 0, last: 0 };
+  const describeAway = () => {
+    const now = Date.now();
+    if (now - away.last > SAME_OUTAGE_MS) away.since = now;
+    away.last = now;
+    return `${NO_DATABASE} Seen since ${new Date(away.since).toISOString().slice(0, 19)}Z.`;
+  };
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);
     if (status !== undefined && !response.headersSent)
@@ -118,8 +129,8 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
     const isAway = classifyDatabaseError(error) === "transient";
-    const sentence = error instanceof UnavailableError ? error.message : isAway && NO_DATABASE;
-    if (sentence !== false) return refuse(response.set("Retry-After", "5"), 503, sentence);
+    const sentence = error instanceof UnavailableError ? error.message : isAway && describeAway();
+    if (sentence !== false) return refuse(response.set({ "Retry-After": "5", Refresh: "5" }), 503, sentence);
     refuse(response, 500, "Something went wrong; the log has the details.");
   };
 }

@@ -5,7 +5,7 @@ import { formatInstant } from "../domain/order/instant.ts";
 import { html, type Html } from "../html/html.ts";
 import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
 import { systemClock } from "../process/clock.ts";
-import { describeBoundedCount } from "./phrases.ts";
+import { describeBoundedCount, renderSentence } from "./phrases.ts";
 
 // What every page has: who views it, its frame with styles and scripts, and how it is sent. A page says what it shows
 // (`Page`), and `sendPage` puts it into the frame for the viewer whom the login has found.
@@ -30,6 +30,18 @@ const findViewer = ({ locals }: Response) => locals["viewer"] as Viewer | undefi
 
 export function viewerOf(response: Response): Viewer {
   return findViewer(response) ?? { role: "viewer", person: null };
+}
+
+/** The page where a form was sent from, as far as the browser says so: an address of ours, without its query. */
+export function pressedOn({ headers }: Request): string | null {
+  const { referer = "" } = headers;
+  const path = URL.canParse(referer) ? new URL(referer).pathname : "";
+  return /^\/ops(?:\/|$)/.test(path) && !path.startsWith("/ops/login") ? path : null;
+}
+
+/** Shows a sentence on top of the page that is sent: what an action has done. */
+export function announce(response: Response, done: Html): void {
+  response.locals["done"] = done;
 }
 
 /** Whether buttons are offered that change something. */
@@ -102,7 +114,7 @@ export interface Page {
  * A whole document; without a viewer, before the login, it has neither search nor navigation. Its times are UTC; the
  * script shows local ones to readers who do not prefer UTC. @internal
  */
-export function renderPage(page: Page, viewer: Viewer | undefined): string {
+export function renderPage(page: Page, viewer: Viewer | undefined, done?: Html): string {
   const { title, body, live = false, hasCharts, mood } = page;
   const assets = [STYLE_ASSET, ...(viewer ? [LIVE_SCRIPT_ASSET] : []), ...(hasCharts ? CHART_ASSETS : [])];
   return html`<!doctype html>
@@ -117,7 +129,7 @@ export function renderPage(page: Page, viewer: Viewer | undefined): string {
       </head>
       <body ${live && html`data-updates`}>
         ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, page)}
-        <main id="main">${viewer !== undefined && renderTimeLine(live)}${body}</main>
+        <main id="main">${viewer !== undefined && renderTimeLine(live)}${done}${body}</main>
       </body>
     </html> `.markup;
 }
@@ -222,7 +234,7 @@ export function readFormField({ body }: Request, name: string): string {
 
 /** Sends a page to its viewer, or 304 if it shows what the browser has already. */
 export function sendPage(response: Response, page: Page): void {
-  const markup = renderPage(page, findViewer(response));
+  const markup = renderPage(page, findViewer(response), response.locals["done"] as Html | undefined);
   const shown = markup.replace(/<time id="made"[^>]*>[^<]*</, "");
   const tag = createHash("sha256").update(shown).digest("base64url");
   // Weak: the same page may be sent compressed.
@@ -241,8 +253,10 @@ export function refuse(response: Response, status: number, sentence: string): vo
   }
   const title = TITLES[status] ?? "This did not work";
   const body = html`<h1>${title}</h1>
-    <p>${sentence}</p>
+    <p>${renderSentence(sentence)}</p>
     <p><a class="button" href="/ops/start">Back to the first page</a></p>`;
+  // Without the database nobody is known to be logged in; the ways to the other pages show nothing.
+  if (status === 503) response.locals["viewer"] ??= { role: "viewer", person: null } satisfies Viewer;
   sendPage(response, { title, body });
 }
 

@@ -1,10 +1,10 @@
-import { Router } from "express";
+import { Router, type RequestHandler } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Button } from "../health/conditions/condition.ts";
 import { readStandings } from "../health/conditions/standing.ts";
 import type { Holding } from "../health/judge.ts";
 import { html, type Html } from "../html/html.ts";
-import { renderAction } from "../html/parts.ts";
+import { renderAction, renderGood } from "../html/parts.ts";
 import {
   planTest,
   removeEndpoint,
@@ -17,7 +17,7 @@ import { requestPeriod } from "../poll/periodRequests.sql.ts";
 import { retryExceptionsNow } from "../poll/refetches.sql.ts";
 import { setPaused } from "../sources/sources.sql.ts";
 import { carryOut } from "./auditLog.ts";
-import { mayAct, parseForm, readFormField, type Viewer } from "./page.ts";
+import { announce, mayAct, parseForm, readField, readFormField, viewerOf, type Viewer } from "./page.ts";
 
 /** What an operator can do from these pages with one press: each can be undone, only reads again, or says what it removes. */
 interface Remedy {
@@ -26,6 +26,10 @@ interface Remedy {
   readonly button: string;
   /** As the audit log names it. */
   readonly action: string;
+  /** What the page says once it is done. */
+  readonly done: string;
+  /** What takes it back. */
+  readonly undo?: "pause" | "resume" | "outgoing-pause" | "outgoing-resume";
   /** Resolves with the number of things affected. */
   readonly apply: (pool: Pool, name: string) => Promise<number>;
 }
@@ -38,55 +42,74 @@ const REMEDIES = {
     of: "source",
     button: "Pause polling",
     action: "pause",
+    done: "Polling is paused; events are still received.",
+    undo: "resume",
     apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: true })),
   },
   resume: {
     of: "source",
     button: "Resume polling",
     action: "resume",
+    done: "Polling goes on with the next cycle.",
+    undo: "pause",
     apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: false })),
   },
-  gap: { of: "source", button: "Read the gaps now", action: "read_gaps", apply: requestGaps },
+  gap: {
+    of: "source",
+    button: "Read the gaps now",
+    action: "read_gaps",
+    done: "The gaps are requested; the poller reads them next.",
+    apply: requestGaps,
+  },
   reread: {
     of: "source",
     button: "Read these orders again now",
     action: "reread",
+    done: "These orders are due now; the poller reads them next.",
     apply: retryExceptionsNow,
   },
   "outgoing-pause": {
     of: "endpoint",
     button: "Pause this endpoint",
     action: "pause_endpoint",
+    done: "The endpoint is paused; its messages are kept.",
+    undo: "outgoing-resume",
     apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: true })),
   },
   "outgoing-resume": {
     of: "endpoint",
     button: "Resume this endpoint",
     action: "resume_endpoint",
+    done: "Messages to the endpoint go out again.",
+    undo: "outgoing-pause",
     apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: false })),
   },
   "outgoing-retry": {
     of: "endpoint",
     button: "Send these messages again",
     action: "retry_endpoint",
+    done: "The messages that were given up are sent again.",
     apply: reviveDead,
   },
   "outgoing-now": {
     of: "endpoint",
     button: "Send what waits now",
     action: "hasten_endpoint",
+    done: "What waits is sent now.",
     apply: sendNow,
   },
   "outgoing-test": {
     of: "endpoint",
     button: "Send a test",
     action: "test_endpoint",
+    done: "A test is sent.",
     apply: async (pool, endpointId) => Number(await planTest(pool, endpointId)),
   },
   "outgoing-remove": {
     of: "endpoint",
     button: "Forget this endpoint and its messages",
     action: "remove_endpoint",
+    done: "The endpoint and its messages are forgotten.",
     apply: async (pool, endpointId) => Number(await removeEndpoint(pool, endpointId)),
   },
 } as const satisfies Readonly<Record<Button, Remedy> & Record<string, Remedy>>;
@@ -105,6 +128,30 @@ export function makeRemedyRoutes(pool: Pool): Router {
     });
   return router;
 }
+
+/** What other pages do: processing again, dismissing, and reading one order. */
+const OTHER_DEEDS: Readonly<Record<string, string>> = {
+  retry: "They are processed again; what still fails returns under a new number.",
+  dismiss: "They no longer raise alerts; what they say is still missing in the mirror.",
+  refetch: "The order is read next.",
+};
+
+/** Says on the page where an action was pressed what it has done, with a button that takes it back where there is one. */
+export const sayDone: RequestHandler = ({ query }, response, next) => {
+  const [did, on, many] = ["did", "on", "many"].map((name) => readField(query[name]));
+  const remedy = Object.values<Remedy>(REMEDIES).find(({ action }) => action === did);
+  const sentence = remedy?.done ?? OTHER_DEEDS[did ?? ""];
+  if (sentence !== undefined) {
+    const [, subject = ""] = /^\w+ (.*)$/.exec(on ?? "") ?? [];
+    const undo = remedy?.undo !== undefined && renderRemedyButton(remedy.undo, subject, viewerOf(response));
+    const said = Number(many) === 0 ? "Nothing was left to do: somebody else was faster." : sentence;
+    announce(
+      response,
+      html`<div class="done row" role="status">${renderGood(`${on}: ${said}`)} ${undo}</div>`,
+    );
+  }
+  next();
+};
 
 /** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
 async function requestGaps(pool: Pool, sourceId: string): Promise<number> {

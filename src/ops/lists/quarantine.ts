@@ -9,7 +9,7 @@ import {
   type QuarantinedInput,
   type QuarantineFilter,
 } from "../../apply/quarantine.sql.ts";
-import { carryOut } from "../auditLog.ts";
+import { carryOut, leadBack } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
 import { html, type Html } from "../../html/html.ts";
 import {
@@ -68,8 +68,8 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const choice = readChoice(request);
     const because = readFormField(request, "because").trim().slice(0, BECAUSE_LENGTH_MAX);
     if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
-    await dismissQuarantined(pool, { ...choice, actor: viewerOf(response), because });
-    response.redirect(303, "/ops/actions");
+    const affected = await dismissQuarantined(pool, { ...choice, actor: viewerOf(response), because });
+    leadBack(response, { action: "dismiss", target: choice.target, affected });
   });
   return router;
 }

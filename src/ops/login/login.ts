@@ -3,7 +3,17 @@ import { Router, type Request, type RequestHandler, type Response } from "expres
 import type { SignOn } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { html } from "../../html/html.ts";
-import { enter, mayAct, parseForm, readField, readFormField, refuse, sendPage, viewerOf } from "../page.ts";
+import {
+  enter,
+  mayAct,
+  parseForm,
+  readField,
+  readFormField,
+  refuse,
+  sendPage,
+  viewerOf,
+  pressedOn,
+} from "../page.ts";
 import type { Clock } from "../../process/clock.ts";
 import { makeFailureThrottle } from "../../process/failureThrottle.ts";
 import { isLocalRequest, isSameOrigin } from "../../process/loopback.ts";
@@ -87,7 +97,8 @@ function makeLoginRoutes(sessions: Sessions, { passwords, clock, logger }: Login
   const throttle = makeFailureThrottle(clock);
   const router = Router();
   router.get("/login", (request, response) => {
-    showLogin(response, readTarget(readField(request.query["next"])));
+    const trouble = readField(request.query["undone"]) === "" ? undefined : NOT_DONE;
+    showLogin(response, readTarget(readField(request.query["next"])), trouble);
   });
   router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
     const next = readTarget(readFormField(request, "next"));
@@ -113,6 +124,8 @@ function makeLoginRoutes(sessions: Sessions, { passwords, clock, logger }: Login
   return router;
 }
 
+const NOT_DONE = "Your session had ended, so what you pressed was not done. Log in, and press again.";
+
 /** A person's browser is redirected to the form; a program, or a page's script, gets a 401. */
 function askToLogIn(request: Request, response: Response, hasPasswords: boolean): void {
   if (!hasPasswords)
@@ -120,7 +133,8 @@ function askToLogIn(request: Request, response: Response, hasPasswords: boolean)
   if (!(request.headers.accept ?? "").includes("text/html"))
     return refuse(response, 401, "Log in as operator or viewer.");
   const isPage = request.method === "GET" || request.method === "HEAD";
-  const target = isPage ? `?next=${encodeURIComponent(request.originalUrl)}` : "";
+  const next = isPage ? request.originalUrl : (pressedOn(request) ?? "/ops");
+  const target = `?next=${encodeURIComponent(next)}${isPage ? "" : "&undone=1"}`;
   response.redirect(303, `/ops/login${target}`);
 }
 

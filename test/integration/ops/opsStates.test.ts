@@ -146,27 +146,48 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
   });
 
-  it("show at 1280 pixels a list of orders in which nothing is clipped", async () => {
+  it("show a list of orders in which nothing is clipped: sixteen rows on a screen, nine on a phone", async () => {
     await database.pool.query(WELL);
-    await insertOrder(
-      database.pool,
-      "live",
-      orderText({
-        reference: "DO-WMWMWMWMWMWM",
-        externalOrderId: TRICK,
-        status: "arrived_for_delivery",
-        fleet: { name: TRICK },
-        deliveryTime: new Date(Date.now() - 90_000).toISOString(),
-      }),
-    );
+    const statuses = ["created", "picked_up", "arrived_for_delivery", "cancelled"] as const;
+    for (let n = 0; n < 30; n += 1) {
+      const deliveryTime = new Date(Date.now() - (n - 25) * 120_000).toISOString();
+      const reference = `DO-WMWMWMWMWM${n + 10}`;
+      const order = {
+        reference,
+        status: statuses[n % 4] ?? "created",
+        fleet: { name: "Swift" },
+        deliveryTime,
+      };
+      await insertOrder(database.pool, "live", orderText({ ...order, externalOrderId: `shop-${n}` }));
+    }
     await database.pool.query(poll(`polled_through = ${NANOS} - 600000000000`));
     heldBackMs += 60_000;
     const extraHTTPHeaders = as("operator");
     const { page, close } = await openTab(browser, url, { viewport: SIZES[1]!, extraHTTPHeaders });
     await page.goto("/ops/orders");
-    await page.getByRole("button", { name: "Copy DO-WMWMWMWMWMWM" }).waitFor();
+    await page.getByRole("button", { name: "Copy DO-WMWMWMWMWM39" }).waitFor();
     expect(await page.locator("#orders").innerText()).toMatch(/unknown since \d\d:\d\d/);
     expect(await overflow(page, "#orders .wide")).toBe(0);
+    for (const [size, rows] of [
+      [SIZES[1]!, 16],
+      [SIZES[0]!, 7],
+    ] as const) {
+      await page.setViewportSize(size);
+      const shown = await page
+        .locator("#orders tbody tr")
+        .evaluateAll(
+          (all, height) =>
+            all.filter(
+              (row) =>
+                (row as unknown as { getBoundingClientRect(): { bottom: number } }).getBoundingClientRect()
+                  .bottom <= height,
+            ).length,
+          size.height,
+        );
+      const path = `${PICTURES}the-list-of-orders-${size.width}.png`;
+      if (process.env["PICTURES"] === "write") await page.screenshot({ path });
+      expect({ width: size.width, isEnough: shown >= rows, shown }).toMatchObject({ isEnough: true });
+    }
     await close();
   });
 });

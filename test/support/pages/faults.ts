@@ -14,8 +14,8 @@ export const WELL = `
   delete from mirror.outgoing_endpoints;
   update mirror.sources set created_at = now() - interval '30 days', paused_at = null, event_grace = '0',
     receives_events = true;
-  insert into mirror.leases (name, holder, fence, expires_at)
-    values ('poll:live', 'host:1', 1, now() + interval '1 hour');
+  insert into mirror.leases (name, holder, fence, expires_at, server)
+    values ('poll:live', 'host:1', 1, now() + interval '1 hour', mirror.server_identity());
   insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
     values ('live', ${NANOS} - ${600n * MINUTE}, ${NANOS}, ${NANOS} - ${MINUTE}, now());
   ${announced(100)}`;
