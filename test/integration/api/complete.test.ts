@@ -124,7 +124,7 @@ describe("the refusal", () => {
   ])("says what holds it up: %s", async (_, cause, sentence) => {
     await prove(BEFORE_T);
     await api.database.pool.query(
-      "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'here', 1, now() + interval '1 minute')",
+      "insert into mirror.leases (name, holder, fence, expires_at, server) values ('poll:live', 'here', 1, now() + interval '1 minute', mirror.server_identity())",
     );
     await api.database.pool.query(cause);
     expect(await why()).toMatch(new RegExp(`${sentence.replaceAll(".", "\\.")}$`));

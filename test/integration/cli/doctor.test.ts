@@ -32,7 +32,7 @@ const now = () => systemClock.now();
 beforeEach(async () => {
   await pool.query(EMPTY_MIRROR);
   await pool.query(
-    "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'host:1', 1, now() + interval '1 hour')",
+    "insert into mirror.leases (name, holder, fence, expires_at, server) values ('poll:live', 'host:1', 1, now() + interval '1 hour', mirror.server_identity())",
   );
   await pool.query(
     `insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_started_at, last_cycle_ended_at)
