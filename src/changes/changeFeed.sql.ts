@@ -194,8 +194,8 @@ export async function readFeedEnd(
 }
 
 /**
- * Names this mirror among those that share a server of queues: the same after a restore, and another one for a copy under
- * another database name.
+ * Names this mirror among those that share a server of queues: the same after a restore, and another one for a copy
+ * under another database name.
  */
 export async function readMirrorId(database: Queryable): Promise<string> {
   const { rows } = await database.query<{ id: string }>(

@@ -10,8 +10,8 @@ export interface Lease {
 }
 
 /**
- * Another process leads now, the lease expired before it was renewed, or the database was restored since it was taken, so
- * that what was written under it may be lost. Nothing was written.
+ * Another process leads now, the lease expired before it was renewed, or the database was restored since it was taken,
+ * so that what was written under it may be lost. Nothing was written.
  */
 export class LeaseLostError extends OrderMirrorError {
   override readonly name = "LeaseLostError";
@@ -59,8 +59,8 @@ export async function writeUnderLease(
  * `ttlMs` by the database's clock, unless renewed.
  *
  * A lease that lasts longer than `ttlMs` from now was written before the clock was set back. It is ignored: otherwise
- * nobody would lead for as long as the clock went back. If its holder is still alive, the new fence stops it. Nor does a
- * lease count that was taken on another server, before a failover or a restoration.
+ * nobody would lead for as long as the clock went back. If its holder is still alive, the new fence stops it. Nor does
+ * a lease count that was taken on another server, before a failover or a restoration.
  */
 export async function acquireLease(
   pool: Pool,

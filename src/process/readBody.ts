@@ -5,8 +5,9 @@ export const BODY_ALREADY_READ =
   "Something before the mirror has read the body of this request. Mount the mirror before body parsers, or put express.raw() there, which keeps the bytes.";
 
 /**
- * The bytes of a body that a parser in front of us has read: a Buffer in `request.body` is the body. Undefined where nobody has
- * read it yet; "lost" where its bytes are gone, because a body that was parsed cannot be verified or passed on.
+ * The bytes of a body that a parser in front of us has read: a Buffer in `request.body` is the body. Undefined where
+ * nobody has read it yet; "lost" where its bytes are gone, because a body that was parsed cannot be verified or passed
+ * on.
  */
 export function takeReadBody(request: IncomingMessage): Buffer | "lost" | undefined {
   if (!request.readableDidRead && !request.readableEnded) return undefined;

@@ -138,8 +138,9 @@ const CHANGES: Aged = {
 };
 
 /**
- * Observations, except each order's current one, which explains its state. Not only the rows of this step: an older row that had to stay, because its order showed it at the time, was replaced
- * by a later one. So examining all later rows finds all replaced ones.
+ * Observations, except each order's current one, which explains its state. Not only the rows of this step: an older row
+ * that had to stay, because its order showed it at the time, was replaced by a later one. So examining all later rows
+ * finds all replaced ones.
  */
 const HISTORY: Aged = {
   walk: "history",
@@ -172,7 +173,9 @@ const HISTORY: Aged = {
  */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
-/** Removes outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
+/**
+ * Removes outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again.
+ */
 const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(
     pool,
@@ -310,8 +313,8 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: KeptFor): 
 }
 
 /**
- * Removes what is older than configured, `stepRows` at a time, until `renew` says that another process does. Returns what
- * each rule examined and removed.
+ * Removes what is older than configured, `stepRows` at a time, until `renew` says that another process does. Returns
+ * what each rule examined and removed.
  */
 export async function removeAllOld(pass: Pass, config: KeptFor, stepRows = STEP_ROWS): Promise<Removal[]> {
   const removals: Removal[] = [];

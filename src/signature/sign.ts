@@ -54,8 +54,9 @@ export function makeSigner(options: SignerOptions): (signable: Signable) => Reco
 }
 
 /**
- * Signs according to Standard Webhooks with each of the secrets. One header holds all signatures, so a receiver that knows one
- * of the secrets accepts the message; this allows secrets to be rotated. Throws ConfigurationError for an unusable secret.
+ * Signs according to Standard Webhooks with each of the secrets. One header holds all signatures, so a receiver that
+ * knows one of the secrets accepts the message; this allows secrets to be rotated. Throws ConfigurationError for an
+ * unusable secret.
  */
 export function makeStandardSigner(
   secrets: readonly string[],

@@ -5,9 +5,9 @@ import { membersOf, type Members } from "./order.ts";
 type Plain = string | number | boolean | null;
 
 /**
- * An order object without personal data: both references, status, times, fleet and branch stay. Its fields are listed one
- * by one, as in mirror.redact_order, which erases and so removes the business's own reference, too: a field that the
- * provider adds later is not included.
+ * An order object without personal data: both references, status, times, fleet and branch stay. Its fields are listed
+ * one by one, as in mirror.redact_order, which erases and so removes the business's own reference, too: a field that
+ * the provider adds later is not included.
  */
 export function redactOrder(raw: string): string {
   const order = membersOf(JSON.parse(raw));

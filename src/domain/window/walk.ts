@@ -18,8 +18,8 @@ import { BOUND_GRANULE, cutAt, halve, widen, type Window } from "./window.ts";
  *
  * Orders that enter the window while it is being read may be missed: later windows overlap it to find them. Only an
  * `open` window, which reaches beyond the provider's present, shows every order that was in it when its walk began: an
- * order that changes meanwhile moves on to its end, and is read there. So a list sorted newest first is cut as well: down
- * to the oldest page, and up again.
+ * order that changes meanwhile moves on to its end, and is read there. So a list sorted newest first is cut as well:
+ * down to the oldest page, and up again.
  */
 export interface Walk {
   readonly window: Window;
@@ -223,12 +223,16 @@ function readAround(walk: Walk, range: Window, at: Instant): Walk {
   return replaceTask(walk, ...around, { kind: "ties", reading: startTies(ties) });
 }
 
-/** Where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four requests. */
+/**
+ * Where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four requests.
+ */
 const CUT_SHARE = 0.45;
 /** How full the page of a range is meant to be. */
 const PAGE_SHARE = 0.9;
 
-/** Replaces a range that does not fit on a page by two, the older one first, or by its ties if it is too short to cut. */
+/**
+ * Replaces a range that does not fit on a page by two, the older one first, or by its ties if it is too short to cut.
+ */
 function cut(walk: Walk, range: Window, rows: readonly WalkRow[]): Walk {
   const versions = rows
     .flatMap(({ version }) => version ?? [])

@@ -31,7 +31,8 @@ export function halve(window: Window, granule: bigint): readonly [Window, Window
 }
 
 /**
- * Two windows that together cover `window`, cut at a multiple of `granule`; undefined if the cut is too near to a bound.
+ * Two windows that together cover `window`, cut at a multiple of `granule`; undefined if the cut is too near to a
+ * bound.
  *
  * The right one starts a granule before the cut: if `since` were exclusive, the orders at the cut would be in neither.
  */
