@@ -3,7 +3,7 @@ import { VERSION } from "../process/version.ts";
 
 type CommandFile = () => Promise<{ readonly register: (program: Command) => unknown }>;
 
-const roles: CommandFile = () => import("./input/service.ts");
+const roles: CommandFile = () => import("./commands/processes.ts");
 const setup: CommandFile = () => import("./commands/setup.ts");
 const orders: CommandFile = () => import("./commands/orders.ts");
 const periods: CommandFile = () => import("./commands/periods.ts");

@@ -13,7 +13,7 @@ import { VERSION } from "../../process/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { announceDemo, enterDemoFolder } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
-import { runService, startMirror, type Service } from "../input/service.ts";
+import { runService, startMirror, type Service } from "../../mirror/service.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 import { withPool } from "../../database/database.ts";

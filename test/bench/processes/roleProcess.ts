@@ -1,5 +1,5 @@
 import type { Decision } from "../../../src/apply/applySubjects.ts";
-import { runService, startMirror, type Service } from "../../../src/cli/input/service.ts";
+import { runService, startMirror, type Service } from "../../../src/mirror/service.ts";
 import { readConfig } from "../../../src/cli/input/session.ts";
 
 /**

@@ -1,77 +1,22 @@
-import type { Command } from "commander";
-import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "../../mirror/createMirror.ts";
-import { openDatabase } from "../../mirror/openDatabase.ts";
-import { answerOnly, serve, type WebAddress } from "../../mirror/serve.ts";
-import { provideCredentials, type MadeCredentials } from "../../config/credentials.ts";
-import { checkAddress } from "../../process/checkAddress.ts";
-import { listen } from "../../process/httpServer.ts";
-import {
-  ALL_GROUPS,
-  listNeededGroups,
-  readLogin,
-  tellMissingGroups,
-  type Group,
-} from "../../database/logins.ts";
-import { assertMigrated } from "../../database/migrations.ts";
-import { withPool } from "../../database/database.ts";
-import { isConnectionLost } from "../../database/databaseErrors.ts";
-import { UnavailableError } from "../../domain/errors.ts";
-import { boundHeap } from "../../process/boundHeap.ts";
-import { systemClock } from "../../process/clock.ts";
-import { requireSources, type Config } from "../../config/config.ts";
-import { ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
-import { makeLogger, type LogLevel } from "../../process/telemetry/logger.ts";
-import { makeShutdown, type Shutdown } from "../../process/shutdown.ts";
-import { readConfig } from "./session.ts";
-import { alignColumns, printNotice } from "../output/terminal.ts";
+import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "./createMirror.ts";
+import { openDatabase } from "./openDatabase.ts";
+import { answerOnly, serve, type WebAddress } from "./serve.ts";
+import { provideCredentials, type MadeCredentials } from "../config/credentials.ts";
+import { checkAddress } from "../process/checkAddress.ts";
+import { listen } from "../process/httpServer.ts";
+import { ALL_GROUPS, readLogin, tellMissingGroups, type Group } from "../database/logins.ts";
+import { assertMigrated } from "../database/migrations.ts";
+import { withPool } from "../database/database.ts";
+import { isConnectionLost } from "../database/databaseErrors.ts";
+import { UnavailableError } from "../domain/errors.ts";
+import { boundHeap } from "../process/boundHeap.ts";
+import { systemClock } from "../process/clock.ts";
+import type { Config } from "../config/config.ts";
+import { ENVIRONMENT, listUnknownVariables } from "../config/environment.ts";
+import { makeLogger, type LogLevel } from "../process/telemetry/logger.ts";
+import { makeShutdown, type Shutdown } from "../process/shutdown.ts";
 
 const RIGHTS_POOL = { purpose: "rights", max: 1, statementTimeoutMs: 30_000 };
-
-/**
- * `up`, `web`, `worker`, `poller`: the parts of the product, in one process or several.
- */
-export function register(program: Command): void {
-  for (const service of Object.keys(ROLES) as Role[])
-    program
-      .command(service)
-      .description(ROLES[service].description)
-      .action(() => runRole(service));
-}
-
-/** The role that is exposed to strangers holds no provider key that it does not use. */
-const ROLES = {
-  up: {
-    description: "run everything in one process: webhooks, worker, poller, read API, ops",
-    parts: { worker: true, poller: true },
-    keysFor: "reading",
-  },
-  web: {
-    description: "run the web process: webhooks, read API, ops pages",
-    parts: {},
-    keysFor: "writing",
-  },
-  worker: {
-    description: "run a worker: applies events to the mirror",
-    parts: { web: false, worker: true },
-    keysFor: "nothing",
-  },
-  poller: {
-    description: "run a poller: reads what events lost; one of several leads",
-    parts: { web: false, poller: true },
-    keysFor: "reading",
-  },
-} as const;
-type Role = keyof typeof ROLES;
-
-function runRole(service: Role): Promise<void> {
-  const { parts, keysFor } = ROLES[service];
-  const migrates = service === "up";
-  const config = readConfig();
-  requireSources(config, keysFor);
-  const groups = listNeededGroups(service, { writesThrough: config.writeThrough });
-  const start = (own: Service) => startMirror(own, parts);
-  return runService({ service, config, migrates, groups, start });
-}
 
 /** A process with its database, in which a mirror is to start. */
 export interface Service extends MirrorDeps {
@@ -142,7 +87,12 @@ export async function runService(options: {
  * first start. Serves what it answers at HOST and PORT, or the health of another process at HEALTH_PORT. It ends with
  * the process.
  */
-export async function startMirror(service: Service, parts: Parts): Promise<WebAddress | undefined> {
+export async function startMirror(
+  service: Service,
+  parts: Parts,
+  /** Told of credentials that were created now, and of their file. */
+  onCredentials?: (made: MadeCredentials, file: string) => void,
+): Promise<WebAddress | undefined> {
   const { logger, shutdown } = service;
   const isWeb = parts.web !== false;
   const credentials = isWeb ? await provideCredentials(service.config) : undefined;
@@ -164,24 +114,6 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   await mirror.start(parts);
   if (web) logger.info({ url: web.url, webhooks: web.webhooksUrl }, "web is ready");
   if (health) logger.info({ url: health.url }, "health and metrics are served");
-  if (credentials?.made) printCredentials(credentials.made, credentials.file);
+  if (credentials?.made) onCredentials?.(credentials.made, credentials.file);
   return web;
-}
-
-/** Names new credentials and their file. Shows them once, to a terminal only: a log is read by others, and kept. */
-function printCredentials(made: MadeCredentials, file: string): void {
-  const rows: (readonly [name: string, secret: string | undefined])[] = [
-    ["operator of /ops", made.opsPassword],
-    ["viewer of /ops", made.opsViewerPassword],
-    ...Object.entries(made.apiTokens).map(([sourceId, token]) => [`/v1, source ${sourceId}`, token] as const),
-    ["/metrics", made.metricsToken],
-  ];
-  const isTerminal = process.stderr.isTTY;
-  const shown = rows.flatMap(([name, secret]) =>
-    secret === undefined ? [] : [[name, isTerminal ? secret : ""]],
-  );
-  printNotice("\nNo passwords or tokens are configured, so these were created. They are stored in");
-  printNotice(`${file}, which only this account can read.\n`);
-  for (const line of alignColumns(shown)) printNotice(`  ${line}`);
-  printNotice();
 }
