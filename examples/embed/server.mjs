@@ -25,9 +25,14 @@ const mirror = await createMirror({
 await mirror.migrate();
 
 const app = express();
-// Before any body parser: signatures cover the bytes.
-app.use(mirror.webhooks, mirror.api, mirror.ops);
+// Before body parsers, as signatures cover the bytes. The shop's own routes below come after it and live: the mirror answers
+// only its own addresses.
+app.use(mirror.webhooks, mirror.api, mirror.ops, mirror.probes);
 app.use(express.json());
+
+app.get("/v1/products", (_request, response) => response.json([{ name: "a cake" }]));
+app.post("/webhooks/payments", (request, response) => response.json({ paid: request.body.paid }));
+app.get("/metrics", (_request, response) => response.type("text").send("shop_open 1\n"));
 
 const pool = new pg.Pool({ connectionString: env.DATABASE_URL });
 app.get("/shop/statuses", async (_request, response) => {
