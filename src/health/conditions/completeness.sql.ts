@@ -29,6 +29,10 @@ export interface Completeness {
   readonly lateSeconds: number | null;
   /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
   readonly listDoubtedAt: Instant | null;
+  /** Orders that are gone since seven days at most, although a read had shown them; counting stops at COUNT_MAX + 1. */
+  readonly goneOrders: number;
+  /** When the first of them was found to be gone; null if there is none. */
+  readonly firstGoneAt: Instant | null;
 }
 
 type Row = Omit<Completeness, "oldestGap"> & {
@@ -52,7 +56,8 @@ select s.source_id as "sourceId", poll.history_since as "historySince", poll.saf
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
   (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt", broken.late_seconds as "lateSeconds",
-  mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt"
+  mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt",
+  lost.orders as "goneOrders", mirror.nanos_of(lost.first_at) as "firstGoneAt"
 from mirror.sources s
 left join mirror.poll_state poll using (source_id)
 left join proved using (source_id)
@@ -68,6 +73,14 @@ cross join lateral (
       and found_at > clock_timestamp() - interval '1 day')::float8 as late_seconds
   from mirror.coverage_breaches b where b.source_id = s.source_id
 ) broken
+cross join lateral (
+  select count(*)::int as orders, min(gone_at) as first_at from (
+    select o.gone_at from mirror.orders o
+    where o.source_id = s.source_id and o.gone_at > clock_timestamp() - interval '7 days' and exists (
+      select from mirror.history h
+      where h.source_id = o.source_id and h.reference = o.reference and h.via <> 'webhook' and h.verdict <> 'gone')
+    limit ${COUNT_MAX + 1}) gone
+) lost
 where $1::text is null or s.source_id = $1`;
 
 export async function readCompleteness(pool: Pool, sourceId: string | null): Promise<Completeness[]> {
@@ -204,5 +217,21 @@ export const COMPLETENESS_CONDITIONS: readonly RuleOfEach<Completeness & Polling
     since: ({ listDoubtedAt }) => listDoubtedAt,
     cause: ({ sourceId }) =>
       `The provider's list omits orders of ${sourceId} that the mirror has; nothing is proved until that is explained.`,
+  },
+  {
+    name: "OrderMirrorOrdersGone",
+    severity: "warning",
+    area: "coverage",
+    place: "At the provider",
+    answer: "Orders gone",
+    measures: "the provider no longer finds orders that it had shown",
+    remedy:
+      "Ask the provider why it answers order_not_found: an order never ceases to be readable. They are read again for seven days, and served again once it shows them.",
+    endsBy: "seven days after the last of them was found to be gone",
+    page: "/ops/orders",
+    holds: ({ goneOrders }) => goneOrders > 0,
+    since: ({ firstGoneAt }) => firstGoneAt,
+    cause: ({ sourceId, goneOrders }) =>
+      `The provider no longer finds ${describeCount(goneOrders, "order")} of ${sourceId}, which it had shown; the mirror does not serve them.`,
   },
 ];

@@ -44,6 +44,8 @@ export function makeSourceFacts(change: Partial<Standing> = {}): Standing {
     marginSeconds: 300,
     intervalSeconds: 30,
     listDoubtedAt: null,
+    goneOrders: 0,
+    firstGoneAt: null,
     pending: 0,
     oldestPendingAt: null,
     quarantined: 0,

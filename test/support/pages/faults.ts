@@ -62,6 +62,17 @@ export const FAULTS: readonly (readonly [
      values ('live', ${NANOS} - ${30n * 1_000_000_000n}, ${NANOS}, 'delayed', true, 1, 1, 0, now(), now() - interval '16 minutes')`,
   ],
   ["ListIncomplete", "warning", poll("list_doubted_at = now() - interval '6 minutes'")],
+  [
+    "OrdersGone",
+    "warning",
+    `with gone as (
+       insert into mirror.orders (source_id, reference, first_seen_via, gone_at, version, horizon, observed_at, updated_at,
+         history_id, rank, settled, hash, status, raw)
+       values ('live', 'GONE', 'poll', now(), 5, ${NANOS}, ${NANOS}, now(), 0, 0, true, '', 'created', '{}')
+       returning source_id, reference
+     )
+     insert into mirror.history (source_id, reference, via, verdict) select source_id, reference, 'poll', 'applied' from gone`,
+  ],
   ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],
   [
     "Quarantine",

@@ -71,6 +71,7 @@ it.each<[string, Partial<Standing>, Partial<Standing>]>([
   ],
   ["OrderMirrorGaps", gap(899), gap(900)],
   ["OrderMirrorListIncomplete", { listDoubtedAt: ago(299) }, { listDoubtedAt: ago(300) }],
+  ["OrderMirrorOrdersGone", { goneOrders: 0 }, { goneOrders: 1, firstGoneAt: ago(0) }],
   [
     "OrderMirrorEventsWait",
     { pending: 1, oldestPendingAt: ago(359) },
