@@ -141,16 +141,6 @@ end
 $$;
 comment on function mirror.withdraw_proof is 'Withdraws the proof of the windows that contain a change they missed, and records the breach; false when no proof covers that change. Needs no lease: any process may find the evidence.';
 
-create function mirror.ask_about_claim(claim_source text, claim_reference text, claim_version bigint) returns void
-language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
-  insert into mirror.refetches as request (source_id, reference, reason, claim_version)
-  values (claim_source, claim_reference, 'late_event', claim_version)
-  on conflict (source_id, reference) do update set
-    reason = excluded.reason, claim_version = excluded.claim_version, requested_at = excluded.requested_at,
-    next_attempt_at = excluded.next_attempt_at, attempts = 0, failures = 0, last_error = null
-$$;
-comment on function mirror.ask_about_claim is 'Requests an immediate single read of an order, because an event contradicts a proof: the read shows which of the two was wrong.';
-
 create function mirror.proved_until(sources text[]) returns bigint
 language plpgsql volatile as $$
 begin
@@ -167,7 +157,7 @@ comment on function mirror.proved_until is 'No proof of these sources covers thi
 create function mirror.find_breaches(
   found_sources text[], found_references text[], versions bigint[], vias text[], conflicts boolean[],
   previous_statuses text[])
-returns void
+returns table (claim_source text, claim_reference text, claim_version bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   found record;
@@ -193,7 +183,10 @@ begin
     order by c.source_id, c.version, c.reference
   loop
     if found.via = 'webhook' then
-      perform mirror.ask_about_claim(found.source_id, found.reference, found.version);
+      claim_source := found.source_id;
+      claim_reference := found.reference;
+      claim_version := found.version;
+      return next;
     elsif found.via in ('poll', 'backfill', 'refetch', 'verify') then
       perform mirror.withdraw_proof(found.source_id, found.version,
         case when found.conflict then 'differing' else 'missed_change' end, found.reference, found.via,
@@ -206,12 +199,10 @@ begin
   end loop;
 end
 $$;
-comment on function mirror.find_breaches is 'Checks changes in the statement that applies them. When a proof had missed a change, withdraws the proof if a read found the change, and requests a single read if an event brought it.';
+comment on function mirror.find_breaches is 'Checks changes in the statement that applies them. When a proof had missed a change, withdraws the proof if a read found the change, and returns the claim if an event brought it.';
 
 create function mirror.follow_up(decisions json, erased_body text) returns integer
 language plpgsql as $$
-declare
-  claim record;
 begin
   with decided as materialized (
     select * from json_to_recordset(decisions) as d (
@@ -232,38 +223,44 @@ begin
       case when inbox_seq is null then quarantined_raw end
     from decided where verdict = 'quarantined' order by n
     on conflict do nothing
-  ), blanked as (
-    update mirror.inbox set body = convert_to(erased_body, 'UTF8'), headers = null
-    where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null))
   )
-  insert into mirror.refetches (source_id, reference, reason, next_attempt_at)
-  select distinct on (source_id, reference) source_id, reference, why, due_at from (
-    select source_id, reference, 'conflict' as why, clock_timestamp() as due_at from decided where doubtful
+  update mirror.inbox set body = convert_to(erased_body, 'UTF8'), headers = null
+  where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null));
+
+  -- All reads are requested by one statement, sorted: otherwise two batches could wait for each other.
+  with decided as materialized (
+    select * from json_to_recordset(decisions) as d (
+      source_id text, reference text, via text, reason text, version bigint, verdict text, conflict boolean,
+      previous_status text, is_new boolean, doubtful boolean)
+  ), applied as (
+    select array_agg(source_id) as sources, array_agg(reference) as refs, array_agg(version) as versions,
+      array_agg(via) as vias, array_agg(conflict) as conflicts, array_agg(previous_status) as statuses
+    from decided where verdict = 'applied' and (is_new or conflict) having count(*) > 0
+  )
+  insert into mirror.refetches as request (source_id, reference, reason, claim_version, next_attempt_at)
+  select distinct on (source_id, reference) source_id, reference, why, claim, due_at from (
+    select source_id, reference, 'conflict' as why, null::bigint as claim, clock_timestamp() as due_at
+    from decided where doubtful
     union all
     -- What is dated further ahead is left to polls, which list it when its time comes.
-    select source_id, reference, 'dated ahead', mirror.instant_at(version) + interval '10 seconds' from decided
+    select source_id, reference, 'dated ahead', null, mirror.instant_at(version) + interval '10 seconds'
+    from decided
     where verdict = 'quarantined' and reason = 'dated_ahead'
       and version < mirror.nanos_of(clock_timestamp() + interval '1 day')
-  ) asked order by source_id, reference, due_at
-  on conflict (source_id, reference) do nothing;
-
-  perform mirror.find_breaches(array_agg(d.source_id), array_agg(d.reference), array_agg(d.version), array_agg(d.via),
-    array_agg(d.conflict), array_agg(d.previous_status))
-  from json_to_recordset(decisions) as d (source_id text, reference text, version bigint, via text, conflict boolean,
-    previous_status text, verdict text, is_new boolean)
-  where d.verdict = 'applied' and (d.is_new or d.conflict) having count(*) > 0;
-
-  -- An event that a read had refuted suggests that a list was further behind than assumed: a new read decides.
-  for claim in
-    select d.source_id, d.reference, d.version
-    from json_to_recordset(decisions) as d (source_id text, reference text, version bigint, via text, verdict text)
-    where d.verdict = 'refuted' and d.via = 'webhook' and exists (
-      select from mirror.proved p
-      where p.source_id = d.source_id and p.until > d.version and p.since <= d.version)
-    order by d.source_id, d.reference
-  loop
-    perform mirror.ask_about_claim(claim.source_id, claim.reference, claim.version);
-  end loop;
+    union all
+    -- An event contradicts a proof: a read shows which of the two was wrong.
+    select claim_source, claim_reference, 'late_event', claim_version, clock_timestamp()
+    from applied, mirror.find_breaches(sources, refs, versions, vias, conflicts, statuses)
+    union all
+    -- An event that a read had refuted suggests that a list was further behind than assumed: a new read decides.
+    select source_id, reference, 'late_event', version, clock_timestamp() from decided d
+    where verdict = 'refuted' and via = 'webhook' and exists (
+      select from mirror.proved p where p.source_id = d.source_id and p.until > d.version and p.since <= d.version)
+  ) asked order by source_id, reference, claim desc nulls last, due_at
+  on conflict (source_id, reference) do update set
+    reason = excluded.reason, claim_version = excluded.claim_version, requested_at = excluded.requested_at,
+    next_attempt_at = excluded.next_attempt_at, attempts = 0, failures = 0, last_error = null
+  where excluded.claim_version is not null;
   return json_array_length(decisions);
 end
 $$;

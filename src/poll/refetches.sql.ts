@@ -66,7 +66,7 @@ export async function requestGone(
   );
 }
 
-/** At most `limit` due requests, in the order in which they became due: failing ones come after those that waited. */
+/** Reads at most `limit` due requests: those of people, then those of events, then those of verifications, each as due. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
@@ -77,7 +77,8 @@ export async function takeRefetches(
          select from mirror.quarantine q
          where q.source_id = r.source_id and q.reference = r.reference and q.inbox_seq is null) as "isExcepted"
      from mirror.refetches r
-     where source_id = $1 and next_attempt_at <= clock_timestamp() order by next_attempt_at, reference limit $2`,
+     where source_id = $1 and next_attempt_at <= clock_timestamp()
+     order by reason not like 'requested by%', request_id is not null, next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );
   return rows.map((row) => ({ ...row, missedAt: row.missedAt === null ? null : BigInt(row.missedAt) }));

@@ -10,15 +10,17 @@ export interface RemainingEntry {
 
 /** Shorter delays than this are taken for a mistake: they would turn a refusal into a hot loop. */
 const RETRY_AFTER_MIN_MS = 1_000;
-/** Longer delays than this are cut: one absurd header must not stop the mirror for days. */
-const DELAY_MAX_MS = 600_000;
+/** A century: what is longer can hardly be meant, nor written as an instant. */
+const RETRY_AFTER_MAX_MS = 3_155_760_000_000;
+/** A longer reset of a policy is cut: it is advice about a window of seconds, not a refusal. */
+const RESET_MAX_MS = 600_000;
 /** When Retry-After is missing or malformed: the measuring window of the spec, "Limits". */
 const RETRY_AFTER_DEFAULT_MS = 10_000;
 
 const SECONDS = /^\d{1,15}$/;
 
 /**
- * How long to wait, from the receipt of the answer: RETRY_AFTER_MIN_MS to DELAY_MAX_MS.
+ * The wait that Retry-After asks for, in full, from the receipt of the answer; at least RETRY_AFTER_MIN_MS.
  *
  * `field` is the value of Retry-After, in seconds or an HTTP date; `sentAt` the instant against which a date is
  * measured: the answer's own Date, whose cut second makes the wait longer, never shorter.
@@ -26,7 +28,7 @@ const SECONDS = /^\d{1,15}$/;
 export function parseRetryAfter(field: string | null, sentAt: Instant): number {
   const delayMs = readDelayMs(field?.trim() ?? "", sentAt);
   if (delayMs === null) return RETRY_AFTER_DEFAULT_MS;
-  return Math.min(Math.max(delayMs, RETRY_AFTER_MIN_MS), DELAY_MAX_MS);
+  return Math.min(Math.max(delayMs, RETRY_AFTER_MIN_MS), RETRY_AFTER_MAX_MS);
 }
 
 function readDelayMs(field: string, sentAt: Instant): number | null {
@@ -46,7 +48,7 @@ export function readRemaining(headers: Headers): RemainingEntry[] {
       const remaining = readCount(params.get("r"));
       if (remaining === null) return [];
       const resetSeconds = readCount(params.get("t"));
-      const resetMs = resetSeconds === null ? null : Math.min(resetSeconds * 1000, DELAY_MAX_MS);
+      const resetMs = resetSeconds === null ? null : Math.min(resetSeconds * 1000, RESET_MAX_MS);
       return [{ policy: value.toString(), remaining, resetMs }];
     });
   } catch {

