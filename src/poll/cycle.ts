@@ -211,7 +211,7 @@ const OTHERS_TURN = 3;
 const PROOF_PAGES = 12;
 /** A window fails that often before it is halved: once may be chance. */
 const FAILURES_BEFORE_SHORTER = 2;
-/** A list that has not answered for so long is away: then no window is at fault. */
+/** A list that has not answered for so long is away: then no window is left out. */
 const ANSWERED_MS = 300_000;
 
 /** Makes the reads of a cycle: steps 2 and 3. */
@@ -224,6 +224,7 @@ function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCo
     head: work(makeHeadSweep(deps)),
     proof: work(makeProofSweep(deps)),
     periods: work(makePeriodSweep(deps)),
+    begunMs: deps.clock.monotonicMs(),
     answeredMs: Number.NEGATIVE_INFINITY,
   };
   return (context) => new CycleReads(deps, works, context).run();
@@ -242,6 +243,7 @@ interface Works {
   readonly head: Work<HeadSweep>;
   readonly proof: Work;
   readonly periods: Work;
+  readonly begunMs: number;
   /** When the list last answered. */
   answeredMs: number;
 }
@@ -391,10 +393,14 @@ class CycleReads {
     await sweep.noteFailure?.(job, term, describeMessage(error));
     const fails = work.failures >= FAILURES_BEFORE_SHORTER;
     if (fails || error instanceof WalkStalledError) reader.forget();
+    if (!fails) return this.#rest(work, error);
     const nowMs = clock.monotonicMs();
-    if (!fails || this.#works.answeredMs < nowMs - ANSWERED_MS) return this.#rest(work, error);
-    if (sweep.shorten(job)) return this.#isOver() ? this.#rest(work, error) : undefined;
-    const skipped = sweep.skip(job, nowMs);
+    const { answeredMs, begunMs } = this.#works;
+    const lately = nowMs - ANSWERED_MS;
+    // Unless the list is away, the fault is found at once.
+    const isAway = Math.max(answeredMs, begunMs) < lately;
+    if (sweep.shorten(job)) return isAway || this.#isOver() ? this.#rest(work, error) : undefined;
+    const skipped = answeredMs < lately ? undefined : sweep.skip(job, nowMs);
     if (skipped === undefined) return this.#rest(work, error);
     work.failures = 0;
     logger.warn({ err: error }, "the list cannot serve a window; reading goes on behind it");

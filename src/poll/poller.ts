@@ -156,7 +156,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   function report({ counts, dueMs }: { counts: CycleCounts; dueMs: number }): CycleReport {
     const { headError: error } = counts;
     // A list that answered is not away, and what failed may be one window: its next turn comes as usual.
-    if (error !== undefined && counts.requests === 0) return recover(error);
+    if (error !== undefined && counts.requests === 0) return { ...recover(error), ...counts };
     failures = 0;
     nextMs = dueMs;
     if (error === undefined) log.succeeded(counts);

@@ -1,5 +1,5 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
-import { addSeconds, type Instant } from "../../domain/order/instant.ts";
+import { addSeconds, formatInstant, type Instant } from "../../domain/order/instant.ts";
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { SOURCE_PAGE, type RuleOfEach } from "./condition.ts";
@@ -27,6 +27,11 @@ export interface Polling {
   /** Why the last cycle failed; null if it succeeded. */
   readonly lastError: string | null;
   readonly trouble: PollTrouble | null;
+  /** The last window that the provider's list could not serve, while it is not proved, and what it answered since when. */
+  readonly unservedSince: Instant | null;
+  readonly unservedUntil: Instant | null;
+  readonly unservedAt: Instant | null;
+  readonly unservedError: string | null;
   /** Seconds by which the provider's clock is ahead of the database's (positive) or behind; null while they agree. */
   readonly clockErrorSeconds: number | null;
   readonly clockWrongSince: Instant | null;
@@ -52,7 +57,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   mirror.nanos_of(poll.failing_since) as "failingSince", poll.last_error as "lastError", poll.trouble,
   poll.clock_error_seconds as "clockErrorSeconds", mirror.nanos_of(poll.clock_wrong_since) as "clockWrongSince",
   coalesce(rate.refused, 0) as "rateRefusals", mirror.nanos_of(rate.first_at) as "firstRateRefusalAt",
-  poll.margin_seconds as "marginSeconds", poll.interval_seconds as "intervalSeconds"
+  unserved.since as "unservedSince", unserved.until as "unservedUntil", mirror.nanos_of(unserved.at) as "unservedAt",
+  unserved.error as "unservedError", poll.margin_seconds as "marginSeconds", poll.interval_seconds as "intervalSeconds"
 from mirror.sources s
 left join mirror.poll_state poll using (source_id)
 left join mirror.leases led on led.name = 'poll:' || s.source_id
@@ -61,6 +67,12 @@ cross join lateral (
   from mirror.calls r
   where r.source_id = s.source_id and outcome = 'refused' and minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
 ) rate
+left join lateral (
+  select unserved_since as since, unserved_until as until, unserved_at as at, unserved_error as error
+  where not exists (
+    select from mirror.proved p
+    where p.source_id = s.source_id and p.since <= unserved_since and p.until >= unserved_until)
+) unserved on true
 where $1::text is null or s.source_id = $1
 order by s.source_id`;
 
@@ -89,6 +101,8 @@ function describeOffset(seconds: number): string {
     ? `${Math.round(size / 60)} min ${place}`
     : `${Math.round(size / 86_400)} days ${place}`;
 }
+
+const minutesBetween = (from: Instant, to: Instant) => Number((to - from) / 60_000_000_000n);
 
 type Words = Omit<RuleOfEach<Polling>, "area" | "page" | "holds" | "since" | "cause">;
 
@@ -138,7 +152,11 @@ export const POLLING_CONDITIONS: readonly RuleOfEach<Polling>[] = [
     page: SOURCE_PAGE,
     holds: ({ leader, pausedAt }) => leader !== null && pausedAt === null,
     since: (source) => addSeconds(source.lastCycleEndedAt ?? source.createdAt, secondsOfPolls(1, source)),
-    cause: ({ sourceId, leader }) => `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
+    cause: ({ sourceId, leader, lastCycleEndedAt, now, lastError }) => {
+      const ended = lastCycleEndedAt === null ? "yet" : `for ${minutesBetween(lastCycleEndedAt, now)} min`;
+      const reason = lastError === null ? "it still reads, or hangs" : `last: ${endSentence(lastError)}`;
+      return `No poll of ${sourceId} has ended ${ended}, although ${leader} leads: ${reason}`;
+    },
   },
   {
     name: "OrderMirrorPaused",
@@ -213,6 +231,25 @@ export const POLLING_CONDITIONS: readonly RuleOfEach<Polling>[] = [
     remedy: "`order-mirror doctor` tests the key and the provider; the poller's log has the whole error.",
     sentence: ({ sourceId }) => `Polls of ${sourceId} fail.`,
   }),
+  {
+    name: "OrderMirrorWindowUnserved",
+    severity: "warning",
+    area: "coverage",
+    place: "At the provider, or on the way to it",
+    answer: "Period unreadable",
+    measures: "the provider's list cannot serve a period, which stays unproved",
+    forSeconds: 600,
+    noticedAfterSeconds: 0,
+    remedy:
+      "Show the provider the period and its answer: an order of it breaks every page. Everything else is read, and the period is tried again every ten minutes.",
+    page: SOURCE_PAGE,
+    holds: ({ unservedAt, pausedAt }) => unservedAt !== null && pausedAt === null,
+    since: ({ unservedAt }) => unservedAt,
+    cause: ({ sourceId, unservedSince, unservedUntil, unservedError }) => {
+      const [since, until] = [unservedSince, unservedUntil].map((one) => formatInstant(one ?? 0n));
+      return `The provider cannot list the orders of ${sourceId} changed from ${since} to ${until}: ${endSentence(unservedError ?? "unknown")}`;
+    },
+  },
   {
     name: "OrderMirrorClocksDisagree",
     severity: "critical",

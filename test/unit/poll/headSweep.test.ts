@@ -28,15 +28,20 @@ const makeTerm = (): Term => ({
 });
 
 const walkedTo = { upTo: 1n, reach: REACH };
-/** A database in which every head is recorded. */
+/** How many heads made proofs. */
+let closed = 0;
+/** A database in which every head is recorded; one that makes proofs also names the last of them. */
 const pool = {
-  query: () => Promise.resolve({ rows: [{ isCurrent: true, doubted: null }] }),
+  query({ values }: { values: readonly unknown[] }) {
+    if (values.length > 5) closed += 1;
+    return Promise.resolve({ rows: [{ isCurrent: true, doubted: null }] });
+  },
 } as unknown as Pool;
-const read = ({ window }: WindowJob): WindowRead => ({
+const read = ({ window }: WindowJob, whole = true): WindowRead => ({
   window,
   begunAt: NOW,
   durationMs: 1,
-  whole: true,
+  whole,
   requests: 1,
   orders: 1,
   listed: [],
@@ -57,4 +62,31 @@ it("a head sweep that was cut off goes on in the same term, and begins again in 
   await job.record(read(job));
   expect((await begin(first)).window.since).toBe(job.window.until);
   expect((await begin(makeTerm())).window.since).toBe(REACH);
+});
+
+it.each([
+  ["each was read whole", [true, true], 1],
+  ["the last one was not read whole", [true, false], 0],
+  ["an earlier one was not read whole", [false, true], 0],
+])("a head sweep makes proofs only if of its windows %s", async (_, wholes, proofs) => {
+  const source = { sourceId: "live" };
+  const client = makeMemoryProvider();
+  const providerClock = { ...client.providerClock, providerNow: () => NOW };
+  const deps = {
+    source,
+    client: { ...client, providerClock },
+    pool,
+    pace: "cycle",
+    intervalSeconds: 30,
+  } as const;
+  const sweep = makeHeadSweep(deps);
+  const term = makeTerm();
+  // Longer than the longest window.
+  sweep.begin(VIEW, term, { upTo: 1n, reach: addSeconds(NOW, -5_000) });
+  closed = 0;
+  for (const whole of wholes) {
+    const job = (await sweep.next(VIEW, term))!;
+    await job.record(read(job, whole));
+  }
+  expect([await sweep.next(VIEW, term), closed]).toEqual([undefined, proofs]);
 });

@@ -249,6 +249,17 @@ describe("learning from answers", () => {
     expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
   });
 
+  it("keeps a longer refusal when a request under way is refused for a shorter time", async () => {
+    const { clock, budget } = open();
+    const permit = await grantOne(clock, budget, "sustained");
+    const other = await grantOne(clock, budget, "sustained");
+    permit.learn(lesson({ refusedForMs: 20_000 }));
+    other.learn(lesson({ refusedForMs: 1_000 }));
+    permit.release();
+    other.release();
+    expect((await grantTimes(clock, budget, "sustained", 2))[0]).toBe(20_000);
+  });
+
   it("holds all policies of a refused request when the answer names none", async () => {
     const { clock, budget, refused } = await openAfter("order-list", { refusedForMs: 7_000 });
     expect(refused).toEqual(["order-list", "sustained"]);

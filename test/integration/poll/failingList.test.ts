@@ -1,0 +1,115 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ProviderError } from "../../../src/provider/errors.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
+
+const { pool } = await openLiveMirror();
+let provider: MemoryProvider;
+
+beforeEach(async () => {
+  provider = makeMemoryProvider();
+  await pool.query(emptying("leases poll_state coverage refetches period_requests orders history changes"));
+});
+
+const countOrders = async (pattern: string) =>
+  (await pool.query("select from mirror.orders where reference like $1", [pattern])).rowCount!;
+const makeUnavailable = () => new ProviderError("answered with 500", { failure: "unavailable", status: 500 });
+
+/** Answers with 500 whenever the order would be on the page. */
+function breakPagesWith(updatedAt: bigint): void {
+  const listWindow = provider.listWindow.bind(provider);
+  vi.spyOn(provider, "listWindow").mockImplementation(async (query, options) => {
+    const page = await listWindow(query, options);
+    const versions = page.elements.map((one) => (one.kind === "order" ? one.snapshot.version : 0n));
+    if (versions.includes(updatedAt)) throw makeUnavailable();
+    return page;
+  });
+}
+
+describe("a window that the list cannot serve", () => {
+  it("is left out: what comes later arrives and is proved, reads of people are sent, and the period is named", async () => {
+    const poisoned = secondsAgo(8);
+    provider.put("BEFORE", secondsAgo(20));
+    provider.put("POISON", poisoned);
+    for (let order = 0; order < 20; order += 1) provider.put(`LATER${order}`, secondsAgo(4 - order / 10));
+    breakPagesWith(poisoned);
+    const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT1M" });
+    await requestRefetches(pool, {
+      sourceId: "live",
+      references: ["BEFORE"],
+      reason: "requested by a person",
+    });
+    expect(await poll(poller)).toMatchObject({ refetches: 1 });
+    await pollUntil(poller, async () => (await countOrders("LATER%")) === 20);
+    const isProved = async () =>
+      (await pool.query("select from mirror.proved where since > $1 and until > $1", [poisoned])).rowCount! >
+      0;
+    await pollUntil(poller, isProved);
+    const isNamed = async () =>
+      (await pool.query("select from mirror.poll_state where unserved_since is not null")).rowCount === 1;
+    await pollUntil(poller, isNamed);
+    const { rows } = await pool.query<{ includes: boolean; error: string; claims: boolean }>(
+      `select unserved_since <= $1 and unserved_until > $1 as includes, unserved_error as error,
+         coalesce(safe_through > $1, false) as claims from mirror.poll_state`,
+      [poisoned],
+    );
+    expect(rows).toEqual([{ includes: true, error: "answered with 500", claims: false }]);
+  });
+});
+
+it("one failed request costs one request: the walk goes on where it was", async () => {
+  provider.limitMax = 10;
+  const poller = makeLivePoller({ client: provider, pool, backfillSince: "PT10S", marginSeconds: 60 });
+  await poll(poller);
+  for (let order = 0; order < 60; order += 1) provider.put(`R${order}`, secondsAgo(3 - order / 100));
+  const begun = provider.reads.length;
+  provider.before = () => {
+    if (provider.reads.length === begun + 4) throw makeUnavailable();
+  };
+  await pollUntil(poller, async () => (await countOrders("R%")) === 60);
+  const offsets = provider.reads.slice(begun, begun + 6).map(({ query }) => query.offset);
+  expect(offsets[4]).toBe(offsets[3]);
+  expect(offsets[5]).toBeGreaterThan(offsets[4]!);
+});
+
+it("a window that was read before its margin has passed is no proof, whoever chose it", async () => {
+  const poller = makeLivePoller({ client: provider, pool, marginSeconds: 60 });
+  await poll(poller);
+  // As a process left it whose margin was shorter.
+  await pool.query(
+    `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state, started_at)
+     values ('live', 'backfill', $1, $2, $2, 'running', now())`,
+    [secondsAgo(20), secondsAgo(10)],
+  );
+  const readRequest = async () =>
+    (
+      await pool.query<{ state: string; unproved: number }>(
+        "select state, unproved from mirror.period_requests",
+      )
+    ).rows[0]!;
+  await pollUntil(poller, async () => (await readRequest()).state === "done");
+  expect((await readRequest()).unproved).toBe(1);
+  expect((await pool.query("select from mirror.coverage where sweep = 'backfill'")).rowCount).toBe(0);
+});
+
+it("asks for shorter pages once an answer had too many bytes, and for no longer ones afterwards", async () => {
+  const listWindow = provider.listWindow.bind(provider);
+  vi.spyOn(provider, "listWindow").mockImplementation(async (query, options) => {
+    const page = await listWindow(query, options);
+    if (page.elements.length > 30) throw new ProviderError("too many bytes", { failure: "too_large" });
+    return page;
+  });
+  for (let order = 0; order < 300; order += 1) provider.put(`R${order}`, secondsAgo(50 - order / 10));
+  const poller = makeLivePoller({ client: provider, pool, backfillSince: "PT2M" });
+  await pollUntil(poller, async () => (await countOrders("R%")) === 300);
+  const limits = provider.reads.map(({ query }) => query.limit);
+  expect(limits.filter((limit) => limit > 25)).toEqual([200, 100, 50]);
+  expect(limits.at(-1)).toBe(25);
+});
