@@ -52,8 +52,10 @@ begin
 end
 $$;
 
--- Tables that are new since the last run must not keep earlier rights.
+-- Tables and functions must not keep the rights that an earlier release gave.
 revoke all on all tables in schema mirror
+  from order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_retention;
+revoke all on all routines in schema mirror
   from order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_retention;
 
 -- All: read the mirror, record which sources are configured, and become leader, for alerting or for retention.
@@ -62,16 +64,17 @@ grant select on all tables in schema mirror to order_mirror_web, order_mirror_wo
 grant select on all tables in schema reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock, public.order_mirror_migration_runs
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
-grant insert (source_id, mode, base_url, provider), update (base_url, provider) on mirror.sources
-  to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant execute on function mirror.record_sources, mirror.begin_feed_epoch, mirror.feed_fence, mirror.feed_place,
+  mirror.newest_feed_position to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update on mirror.leases to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update, delete on mirror.alerts to order_mirror_web, order_mirror_worker, order_mirror_poller;
 
 -- Web: the only process that strangers can reach. It adds events and records what people request. It cannot change or
 -- remove an order, a decision, an event or an entry of the audit log.
 grant insert on mirror.inbox, mirror.pending, mirror.ops_actions to order_mirror_web;
--- The number of objects that an action concerned is known only at its end.
+-- The number of objects that an action concerned is known only at its end, and then stays as it is.
 grant update (affected) on mirror.ops_actions to order_mirror_web;
+grant execute on function mirror.explain_incomplete to order_mirror_web;
 grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
 grant insert, update on mirror.refetches to order_mirror_web;
 grant update, delete on mirror.quarantine to order_mirror_web;
@@ -92,6 +95,8 @@ grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetc
 -- The body of an event about an order whose personal data was erased is blanked when it is applied.
 grant update (body, headers) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
+grant execute on function mirror.proved_until, mirror.follow_up, mirror.find_breaches, mirror.ask_about_claim
+  to order_mirror_worker, order_mirror_poller;
 
 -- How many webhooks were received and requests sent, and their outcomes.
 grant insert, update, delete on mirror.calls to order_mirror_web, order_mirror_poller;
@@ -117,6 +122,7 @@ grant update (branch_ids, refused_branches, branches_read_at, event_grace) on mi
 grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests to order_mirror_poller;
 grant insert, update, delete on mirror.coverage, mirror.webhook_hours to order_mirror_poller;
 -- mirror.withdraw_proof records breaches, with the owner's rights; the poller records that a span is proved again.
+grant execute on function mirror.withdraw_proof to order_mirror_poller;
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- An order that could not be read singly leaves the quarantine automatically once it is read.

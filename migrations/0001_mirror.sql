@@ -412,6 +412,11 @@ create table mirror.leases (
 comment on table  mirror.leases            is 'Which process leads what. Rows instead of advisory locks, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
 comment on column mirror.leases.server     is 'The server on which it was taken (mirror.server_identity): a database that was restored meanwhile may have lost what was written under it.';
+-- Web, which strangers can reach, leads alerting. Only who may change an order may also lead what reads and removes orders.
+create policy read on mirror.leases for select using (true);
+create policy lead on mirror.leases
+  using (name = 'alerting' or has_table_privilege('mirror.orders', 'insert'));
+alter table mirror.leases enable row level security;
 
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers almost nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);

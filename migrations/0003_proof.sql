@@ -353,3 +353,22 @@ begin
 end
 $$;
 comment on function mirror.require_day is 'The work of reporting.require. readable: whether the caller may read the source; of another one, nothing is revealed.';
+
+-- Runs with the owner's rights, because a login that could write the provider itself could make the poller refuse its own.
+create function mirror.record_sources(ids text[], modes text[], base_urls text[], providers text[]) returns void
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+  insert into mirror.sources (source_id, mode, base_url, provider)
+  select * from unnest(ids, modes, base_urls, providers) as c (source_id, mode, base_url, provider) order by source_id
+  on conflict (source_id) do update set base_url = excluded.base_url, provider = excluded.provider
+  where sources.mode = excluded.mode
+    and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)
+    and (coalesce(sources.provider, excluded.provider) = excluded.provider or not (
+      -- A wrong address may be corrected while nothing was read or received, nor is about to be.
+      exists (select from mirror.poll_state p where p.source_id = sources.source_id and p.safe_through is not null)
+      or exists (select from mirror.coverage c where c.source_id = sources.source_id)
+      or exists (select from mirror.orders o where o.source_id = sources.source_id)
+      or exists (select from mirror.inbox i where i.source_id = sources.source_id)
+      or exists (
+        select from mirror.leases l where l.name = 'poll:' || sources.source_id and l.expires_at > clock_timestamp())))
+$$;
+comment on function mirror.record_sources is 'Records the configured sources. Skips those with another mode, or with another provider about which something is stored.';

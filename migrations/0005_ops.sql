@@ -33,6 +33,11 @@ comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, paus
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a job of a queue.';
 comment on column mirror.ops_actions.affected  is 'How many objects it concerned; null when it was started and its end is not known.';
+-- The end of an action is recorded once: a login that may do that cannot change it afterwards.
+create policy read on mirror.ops_actions for select using (true);
+create policy add on mirror.ops_actions for insert with check (true);
+create policy finish on mirror.ops_actions for update using (affected is null) with check (true);
+alter table mirror.ops_actions enable row level security;
 
 create table mirror.ops_sessions (
   token_hash   bytea primary key,

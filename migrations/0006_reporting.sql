@@ -390,6 +390,8 @@ begin
   grant usage on schema reporting to order_mirror_reader;
   grant select on all tables in schema reporting to order_mirror_reader;
   alter default privileges in schema reporting grant select on tables to order_mirror_reader;
+  -- What reporting.require asks, with the owner's rights.
+  grant execute on function mirror.require_day(text, date, boolean, boolean) to order_mirror_reader;
   -- Every session has these rights by default. With temporary tables, large objects and messages in the log it can fill the
   -- disk; with an advisory lock that a writer needs it can hold up all who apply. Only the database's owner can revoke the
   -- first, and only an administrator the others; config/postgres-logins.sql does so as an administrator.
@@ -502,10 +504,6 @@ end
 $$;
 comment on procedure mirror.dismiss_reader is 'Takes from a login role what mirror.admit_reader gave it: it reads nothing any more. Call it before dropping the role.';
 
-revoke execute on procedure mirror.prepare_reader(), mirror.limit_reader(text), mirror.admit_to(text, text),
-  mirror.admit_reader(text), mirror.admit_reader(text, text), mirror.dismiss_reader(text) from public;
-
-call mirror.prepare_reader();
 
 create view reporting.outgoing_webhooks with (security_barrier) as
 with readable as not materialized (
@@ -679,3 +677,12 @@ begin
     execute format('comment on column reporting.%I.%I is %L', missing.relname, missing.attname, missing.description);
   end loop;
 end $$;
+
+-- Postgres lets everybody execute a new function. Each role gets the functions that it needs by name: readers here, the
+-- processes in config/postgres-roles.sql. Functions that only convert their arguments stay open, because views call them
+-- with the rights of whoever reads.
+revoke execute on all routines in schema mirror from public;
+grant execute on function mirror.last_digit, mirror.same_instant, mirror.instant_at, mirror.nanos_of, mirror.readable_json,
+  mirror.cast_time, mirror.read_time, mirror.plain_value, mirror.time_value, mirror.redact_order, mirror.change_digest to public;
+
+call mirror.prepare_reader();

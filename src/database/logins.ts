@@ -85,8 +85,9 @@ export function tellMissingGroups({ login, isOwner, groups }: LoginFacts, needs:
 }
 
 /**
- * What the database itself lacks where processes have their own logins, as after a restore: a dump holds neither the
- * rights on the database nor its settings. Empty where no login is in a group.
+ * Lists what the database itself lacks although its roles were given their rights, as after a restore: a dump holds neither
+ * the rights on the database nor its settings. Empty where `migrate --roles` never ran: logins belong to the whole server, so
+ * those of another database say nothing about this one.
  */
 export async function listLostSettings(pool: Pool): Promise<readonly string[]> {
   const { rows } = await pool.query<{ lost: string[] }>(
@@ -104,8 +105,7 @@ export async function listLostSettings(pool: Pool): Promise<readonly string[]> {
        ], null) as lost
      from pg_catalog.pg_database d, pg_catalog.pg_roles g
      where d.datname = current_database() and g.rolname = 'order_mirror_web'
-       and exists (select from pg_catalog.pg_auth_members m join pg_catalog.pg_roles r on r.oid = m.member
-                   where m.roleid = g.oid and r.rolcanlogin and not r.rolsuper and r.oid <> d.datdba)`,
+       and exists (select from public.order_mirror_migration_runs where name = 'roles')`,
   );
   return rows[0]?.lost ?? [];
 }

@@ -18,35 +18,17 @@ export interface StoredSource {
   readonly refusedBranches: string | null;
 }
 
-/** Nothing was ever read or received for the row of `sources`, nor is about to be: a wrong address may be corrected. */
-const UNUSED = `not exists (select from mirror.poll_state p where p.source_id = sources.source_id and p.safe_through is not null)
-  and not exists (select from mirror.coverage c where c.source_id = sources.source_id)
-  and not exists (select from mirror.orders o where o.source_id = sources.source_id)
-  and not exists (select from mirror.inbox i where i.source_id = sources.source_id)
-  and not exists (
-    select from mirror.leases l where l.name = 'poll:' || sources.source_id and l.expires_at > clock_timestamp()
-  )`;
-
 /**
  * Records the configured sources, which everything else refers to. Skips those with another mode, or with another
  * provider about which something is stored.
  */
 export async function recordSources(pool: Pool, sources: readonly SourceRow[]): Promise<void> {
-  await pool.query(
-    `insert into mirror.sources (source_id, mode, base_url, provider)
-     select * from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as c (source_id, mode, base_url, provider)
-     order by source_id
-     on conflict (source_id) do update set base_url = excluded.base_url, provider = excluded.provider
-     where sources.mode = excluded.mode
-       and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)
-       and (coalesce(sources.provider, excluded.provider) = excluded.provider or (${UNUSED}))`,
-    [
-      sources.map(({ sourceId }) => sourceId),
-      sources.map(({ mode }) => mode),
-      sources.map(({ baseUrl }) => baseUrl),
-      sources.map(({ provider }) => provider),
-    ],
-  );
+  await pool.query("select mirror.record_sources($1, $2, $3, $4)", [
+    sources.map(({ sourceId }) => sourceId),
+    sources.map(({ mode }) => mode),
+    sources.map(({ baseUrl }) => baseUrl),
+    sources.map(({ provider }) => provider),
+  ]);
 }
 
 /** Records for each source whether web verifies events of it, for the processes that do not know the secrets. */

@@ -1,6 +1,8 @@
 import pg from "pg";
-import { afterAll, expect, it } from "vitest";
+import { afterAll, expect, it, onTestFinished } from "vitest";
+import { endAction } from "../../../src/database/auditLog.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
 import {
   ALL_GROUPS,
   listLostSettings,
@@ -9,6 +11,8 @@ import {
   tellMissingGroups,
   type Group,
 } from "../../../src/database/logins.ts";
+import { migrate } from "../../../src/database/migrations.ts";
+import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
@@ -49,6 +53,66 @@ it("a login that lacks a group that its configuration needs is named with its gr
   ]);
 });
 
+const READS_THE_FEED = ["begin_feed_epoch", "feed_fence", "feed_place", "newest_feed_position"];
+const APPLIES = ["ask_about_claim", "find_breaches", "follow_up", "proved_until"];
+/** The functions of the schema mirror that each role may execute, besides those that only convert their arguments. */
+const EXECUTABLE = {
+  order_mirror_web: [...READS_THE_FEED, "explain_incomplete", "record_sources"],
+  order_mirror_worker: [...READS_THE_FEED, ...APPLIES, "record_sources"],
+  order_mirror_poller: [...READS_THE_FEED, ...APPLIES, "record_sources", "withdraw_proof"],
+  order_mirror_retention: [],
+  order_mirror_reader: ["require_day"],
+};
+const CONVERTS =
+  "cast_time change_digest instant_at last_digit nanos_of plain_value read_time readable_json redact_order same_instant time_value";
+
+it("each role may execute the functions that it needs, and no other", async () => {
+  const list = async (grantee: string) => {
+    const { rows } = await administrator.query<{ name: string }>(
+      `select distinct proname::text as name
+       from pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner))) as granted
+       where pronamespace = 'mirror'::regnamespace and granted.privilege_type = 'EXECUTE'
+         and granted.grantee = coalesce(to_regrole($1)::oid, 0)`,
+      [grantee],
+    );
+    return new Set(rows.map(({ name }) => name));
+  };
+  expect(await list("public")).toEqual(new Set(CONVERTS.split(" ")));
+  for (const [role, functions] of Object.entries(EXECUTABLE))
+    expect({ role, functions: await list(role) }).toEqual({ role, functions: new Set(functions) });
+});
+
+it("web leads alerting alone, ends an action once, and leaves the provider of a source", async () => {
+  const pool = makePool({ url: urlOf("mirror_web"), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  const record = (provider: string) =>
+    pool.query("select mirror.record_sources($1, $2, $3, $3)", [["live"], ["live"], [provider]]);
+  await record("https://one.example");
+  await administrator.query(
+    "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 1, 2)",
+  );
+  await record("https://other.example");
+  expect((await pool.query("select provider from mirror.sources")).rows).toEqual([
+    { provider: "https://one.example" },
+  ]);
+  await expect(pool.query("update mirror.sources set provider = 'x'")).rejects.toMatchObject({
+    code: "42501",
+  });
+  const lead = (name: string) => acquireLease(pool, { name, holder: "web", ttlMs: 60_000 });
+  expect(await lead("alerting")).toMatchObject({ name: "alerting" });
+  await expect(lead("poll:live")).rejects.toMatchObject({ code: "42501" });
+  await administrator.query("insert into mirror.leases values ('poll:live', 'poller', 1, now())");
+  const takenOver = await pool.query(
+    "update mirror.leases set expires_at = 'infinity' where name = 'poll:live'",
+  );
+  expect(takenOver.rowCount).toBe(0);
+  const { rows } = await pool.query<{ id: string }>(
+    "insert into mirror.ops_actions (role, action) values ('operator', 'refetch') returning action_id as id",
+  );
+  for (const affected of [3, 0]) await endAction(pool, { actionId: rows[0]?.id ?? "", affected });
+  expect((await pool.query("select affected::int from mirror.ops_actions")).rows).toEqual([{ affected: 3 }]);
+});
+
 it("what a restore loses is named by doctor, and restored by migrate --roles", COMMANDS, async () => {
   expect(await listLostSettings(administrator)).toEqual([]);
   // What is left of the database's own rights and settings when a dump is restored into a new one.
@@ -64,6 +128,15 @@ it("what a restore loses is named by doctor, and restored by migrate --roles", C
   await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
   expect(await listLostSettings(administrator)).toEqual([]);
   expect(await doctor()).not.toContain("lost settings");
+});
+
+it("a second mirror on the server, which gave no roles rights, has lost nothing", async () => {
+  await createDatabase(postgres.url, "second");
+  const url = withDatabase(postgres.url, "second");
+  await migrate(url);
+  const pool = makePool({ url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  expect(await listLostSettings(pool)).toEqual([]);
 });
 
 it("a missing group comes with a statement that grants it, whatever the name of the login", async () => {
