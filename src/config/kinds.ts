@@ -160,6 +160,10 @@ const TAKEN_FOR_VERIFY_FULL = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&
 
 const postgresAddress = string
   .refine(
+    (value) => !/^postgres(?:ql)?:(?!\/\/)/.test(value),
+    "lacks the two slashes after its scheme: write postgres://user:password@host:5432/database",
+  )
+  .refine(
     (value) => parseAddress(value, "postgres: postgresql:") !== undefined && !endsEarly(value),
     "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25",
   )

@@ -108,9 +108,12 @@ export async function migrate(
 ): Promise<string[]> {
   const known = migrations ?? (await readMigrations());
   return withClient(databaseUrl, async (client) => {
+    // A server may end idle sessions, and this one idles while knex migrates on another: its lock would be lost.
+    await client.query("set idle_session_timeout = 0");
     // The session lock makes a second process wait. A knex lock that still exists was left behind by a killed process.
     await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
     const runs = await readRuns(client);
+    if (runs?.length === 0) await refuseTakenName(client);
     const { pending, findings } = judgeSchema(runs, known);
     const obstacle = findings.find(({ kind }) => kind !== "pending" && kind !== "newer");
     if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
@@ -124,6 +127,18 @@ export async function migrate(
     }
     return pending.map(({ name }) => name);
   });
+}
+
+/** Throws ConfigurationError if the database has a schema `reporting` of somebody else: nothing of it may change. */
+async function refuseTakenName(client: pg.ClientBase): Promise<void> {
+  const { rows } = await client.query("select from pg_catalog.pg_namespace where nspname = 'reporting'");
+  if (rows.length === 0) return;
+  throw new ConfigurationError(
+    "The database has a schema `reporting` already, which order-mirror would create.",
+    {
+      fix: "Use another database of the server (createdb order_mirror), or rename that schema: alter schema reporting rename to …",
+    },
+  );
 }
 
 /** Compares the schema of `databaseUrl` with this program; changes nothing. */
@@ -157,6 +172,8 @@ async function runAll(
   const config: Knex.MigratorConfig = {
     migrationSource: makeSource(known),
     tableName: "order_mirror_migrations",
+    // The roles of shared servers often have a search_path without it.
+    schemaName: "public",
     // The database may be ahead of this release while an older release runs next to a newer one, or after a rollback.
     disableMigrationsListValidation: true,
   };
@@ -198,16 +215,16 @@ async function runMigration(connection: Knex, { name, sql, checksum }: Migration
 }
 
 const CREATE_RUNS = `
-  create table if not exists order_mirror_migration_runs (
+  create table if not exists public.order_mirror_migration_runs (
     name text primary key,
     checksum text not null,
     program text not null,
     ran_at timestamptz not null default clock_timestamp()
   );
-  comment on table order_mirror_migration_runs is 'Each migration as it was when it ran here, so that one that is edited or missing is noticed.'`;
+  comment on table public.order_mirror_migration_runs is 'Each migration as it was when it ran here, so that one that is edited or missing is noticed.'`;
 
 const RECORD_RUN = `
-  insert into order_mirror_migration_runs as r (name, checksum, program) values ($1, $2, $3)
+  insert into public.order_mirror_migration_runs as r (name, checksum, program) values ($1, $2, $3)
   on conflict (name) do update
   set checksum = excluded.checksum, program = excluded.program, ran_at = clock_timestamp()`;
 
@@ -217,9 +234,9 @@ const RECORD_RUN = `
  */
 async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefined> {
   const { rows: places } = await client.query<{ knex: boolean; runs: boolean; mirror: boolean }>(
-    `select to_regclass('order_mirror_migrations') is not null as knex,
+    `select to_regclass('public.order_mirror_migrations') is not null as knex,
        (select count(*) = 3 from pg_catalog.pg_attribute
-        where attrelid = to_regclass('order_mirror_migration_runs')
+        where attrelid = to_regclass('public.order_mirror_migration_runs')
           and attname in ('name', 'checksum', 'ran_at')) as runs,
        to_regnamespace('mirror') is not null as mirror`,
   );
@@ -228,7 +245,7 @@ async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefin
   if (!found.runs) return undefined;
   const { rows } = await client.query<Run>(
     `select name, checksum
-     from order_mirror_migrations m full join order_mirror_migration_runs r using (name)
+     from public.order_mirror_migrations m full join public.order_mirror_migration_runs r using (name)
      where m.name is not null or r.name = any ($1) order by name`,
     [STEPS],
   );

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
 
-import { describeConfig, ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
+import { describeConfig, ENVIRONMENT, findText, listUnknownVariables } from "../../config/environment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import { migrateAll } from "../../mirror/createMirror.ts";
@@ -41,7 +41,11 @@ export function register(program: Command): void {
     .argument("[arguments...]", "forwarded to psql, such as -c 'table reporting.sync_status'")
     .allowUnknownOption()
     .description("open psql on the mirror's database; without psql, print its address")
-    .action((args: readonly string[]) => withMirror(({ databaseUrl }) => openPsql(databaseUrl, args)));
+    .action((args: readonly string[]) =>
+      withMirror(({ databaseUrl }) =>
+        openPsql(findText("databaseDirectUrl") ?? findText("databaseUrl") ?? databaseUrl, args),
+      ),
+    );
   program
     .command("openapi")
     .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
@@ -59,15 +63,36 @@ async function openPsql(databaseUrl: string, args: readonly string[]): Promise<v
   printNotice("An embedded Postgres answers only while order-mirror runs.");
 }
 
+/** What hosts and programs add to an address for other drivers than libpq, which refuses a parameter that it does not know. */
+const FOREIGN_PARAMETER = /^(?:uselibpqcompat|schema|connection_limit|pool_timeout|pgbouncer)=/;
+
+/** Translates the address as it was given into what psql understands: its argument, and its environment. */
+function describePlace(given: string): { readonly address: string; readonly env: Record<string, string> } {
+  const url = new URL(given);
+  const password = decodeURIComponent(url.password);
+  // On the command line everybody on this machine could read it.
+  url.password = "";
+  const parameters = url.search.slice(1).split("&");
+  url.search = parameters
+    .filter((parameter) => !FOREIGN_PARAMETER.test(parameter))
+    .map((parameter) => (parameter === "sslmode=no-verify" ? "sslmode=require" : parameter))
+    .join("&");
+  const authority = ENVIRONMENT["NODE_EXTRA_CA_CERTS"];
+  return {
+    address: url.href,
+    env: {
+      ...(authority === undefined ? {} : { PGSSLROOTCERT: authority }),
+      ...(password === "" ? {} : { PGPASSWORD: password }),
+    },
+  };
+}
+
 /** The exit code of psql; undefined where it is not installed. */
 function runPsql(databaseUrl: string, args: readonly string[]): Promise<number | undefined> {
-  const address = new URL(databaseUrl);
-  const password = decodeURIComponent(address.password);
-  // On the command line everybody on this machine could read it.
-  address.password = "";
-  const child = spawn("psql", [...args, "--dbname", address.href], {
+  const { address, env } = describePlace(databaseUrl);
+  const child = spawn("psql", [...args, "--dbname", address], {
     stdio: "inherit",
-    env: { ...ENVIRONMENT, ...(password === "" ? {} : { PGPASSWORD: password }) },
+    env: { ...ENVIRONMENT, ...env },
   });
   // Ctrl-C is for psql, which ends a query by it.
   const ignore = () => undefined;

@@ -95,6 +95,7 @@ export const SERVER_CHECKS = { postgres: checkPostgres, migrations: checkMigrati
 export const CONTENT_CHECKS = {
   login: checkLogin,
   "reader role": checkReader,
+  queue: checkQueue,
   provider: checkProviders,
   "webhook endpoint": checkEndpoints,
   mirror: checkMirror,
@@ -143,6 +144,14 @@ async function checkReader({ pool }: Patient): Promise<Remark[]> {
       "`order-mirror psql -c 'call mirror.prepare_reader()'`, as a user who may create roles.",
     ),
   ];
+}
+
+/** Redis or Valkey, if the queue is there; what is wrong with it is a condition of the mirror. */
+async function checkQueue({ config, health }: Patient): Promise<Remark[]> {
+  if (config.redisUrls.length === 0) return [];
+  const { facts } = await health();
+  const isSound = facts.queues?.every(({ problems }) => problems.length === 0) === true;
+  return isSound ? [ok("The server in REDIS_URL answers, and keeps what it is given.")] : [];
 }
 
 /** The provider and each source's key, checked by a read that costs no list budget: the branches. */

@@ -67,6 +67,24 @@ it("examines the schema without creating anything", async () => {
   expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 });
 
+it("refuses a database whose schema `reporting` is somebody else's before it runs anything", async () => {
+  const { url, query } = await makeEmptyDatabase();
+  await query("create schema reporting");
+  await expect(migrate(url)).rejects.toThrow("The database has a schema `reporting` already");
+  expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
+});
+
+it("migrates as an account whose search_path leaves out public, on a server that ends idle sessions", async () => {
+  const { url, query } = await makeEmptyDatabase();
+  const [row] = await query("select current_database() as name");
+  await query(`alter database ${String(row?.["name"])} set search_path = nowhere`);
+  await query(`alter database ${String(row?.["name"])} set idle_session_timeout = 50`);
+  const slow = makeMigration("0002_slow", "select pg_sleep(0.5)");
+  const known = [makeMigration("0001_first", "create table public.first (a int)"), slow];
+  expect(await migrate(url, { migrations: known })).toEqual(["0001_first", "0002_slow"]);
+  expect(await kindsOf(url, known)).toEqual([]);
+});
+
 describe("an unexpected schema is reported", () => {
   it("a migration that was edited after it ran", async () => {
     const { url } = await makeEmptyDatabase();

@@ -58,6 +58,7 @@ it("an address of Postgres with sslmode becomes one that causes no warning", () 
     "postgres://me@db.example/mirror?sslmode=require&uselibpqcompat=true",
   ];
   for (const address of untouched) expect(addressOf(address)).toBe(address);
+  expect(problemsOf({ DATABASE_URL: "postgres:pw@host/db" })).toMatch(/lacks the two slashes/);
   expect(problemsOf({ DATABASE_URL: "postgres://me:p#ss@db.example/mirror" })).toMatch(
     /in a password, write @ as %40/,
   );
