@@ -65,7 +65,7 @@ grant select on all tables in schema reporting to order_mirror_web, order_mirror
 grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock, public.order_mirror_migration_runs
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant execute on function mirror.record_sources, mirror.begin_feed_epoch, mirror.feed_fence, mirror.feed_place,
-  mirror.newest_feed_position to order_mirror_web, order_mirror_worker, order_mirror_poller;
+  mirror.newest_feed_position, mirror.server_identity to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update on mirror.leases to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update, delete on mirror.alerts to order_mirror_web, order_mirror_worker, order_mirror_poller;
 

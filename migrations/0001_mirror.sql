@@ -71,7 +71,7 @@ comment on table  mirror.inbox              is 'Every authenticated event, commi
 comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
 comment on column mirror.inbox.event_id     is 'The envelope''s id, or sha256:<hex> of the body when the envelope has no id that can be a key.';
 comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event with a known id but different content is kept, not dropped.';
-comment on column mirror.inbox.headers      is 'The headers that say what the event is, who sent it and when; no signature and no address. Null once its order is erased.';
+comment on column mirror.inbox.headers      is 'Content-type, user-agent, and the headers that the source''s scheme reads besides the signature. Null once its order is erased.';
 comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, from 0: shows when an old one can be removed.';
 
 create table mirror.pending (

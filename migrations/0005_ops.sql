@@ -11,7 +11,7 @@ create table mirror.calls (
 );
 comment on table  mirror.calls         is 'Calls of both sides, from all processes, by the minute in which they were recorded: of the webhook address of each source, and requests to the provider. Kept for 31 days. Counts only: nothing of a refused call is stored.';
 comment on column mirror.calls.kind    is 'webhook; or of a request to the provider its narrowest rate policy (every request counts against sustained as well).';
-comment on column mirror.calls.outcome is 'Of a webhook: accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason. Of a request: answered, refused (429) or unanswered.';
+comment on column mirror.calls.outcome is 'Of a webhook: accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. unsigned: without the header that the scheme signs with. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason. Of a request: answered, refused (429) or unanswered.';
 create index calls_by_time on mirror.calls (minute);
 -- What people do on the ops pages, and who is logged in there.
 

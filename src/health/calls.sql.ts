@@ -18,6 +18,7 @@ export interface Call {
 export type WebhookOutcome =
   | "accepted"
   | "wrong_signature"
+  | "unsigned"
   | "wrong_time"
   | "not_stored"
   | "no_secret"

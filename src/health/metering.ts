@@ -21,8 +21,7 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"] | SignatureRefusal, W
   // Only calls of configured sources are counted by source: this one has no secret.
   not_found: "no_secret",
   timestamp_outside_tolerance: "wrong_time",
-  // It comes from a stranger, or from `doctor`, and says nothing about the secret.
-  signature_missing: "other",
+  signature_missing: "unsigned",
 };
 
 /** Counts the calls of the webhook addresses, and measures them. */

@@ -33,6 +33,9 @@ const JSON_TYPE = /^\s*(?:application\/json|[\w.!#$&^+-]+\/[\w.!#$&^+-]+\+json)\
 const FREE_BYTES = 16_384;
 const EVENT_ID_LENGTH_MAX = 255;
 
+/** The user agent of `doctor`, whose unsigned calls are no evidence that the provider signs in another way. */
+export const EXAMINER = "order-mirror-doctor";
+
 /** How a call to the webhook endpoint ended. */
 export interface CallEnd {
   /** Null if no source has the address. */
@@ -167,6 +170,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       const admission = admitEvent({ sourceId, headers, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
         const { outcome, refused } = admission;
+        if (headers["user-agent"]?.[0] === EXAMINER) return finish({ outcome });
         if (refused) onRefused?.({ sourceId, ...refused, target: call.target, body: body.bytes });
         return finish({ outcome, reason: refused?.reason });
       }
@@ -305,18 +309,21 @@ function admitEvent(
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });
   const { secretIndex } = verdict;
-  return { event: { sourceId, eventId, body, bodyHash, secretIndex, headers: describeHeaders(headers) } };
+  const kept = keepHeaders(headers, verifier.headers);
+  return { event: { sourceId, eventId, body, bodyHash, secretIndex, headers: kept } };
 }
 
-/** Headers that say what the event is, who sent it and when. A signature is none of them, and neither is an address. */
-export const DESCRIBING = /^(?:content-type|user-agent|[a-z-]+-(?:id|timestamp|event|topic|delivery))$/;
+/** Headers that no sender uses for what identifies a person or a session. */
+export const HARMLESS_HEADERS: readonly string[] = ["content-type", "user-agent"];
 const SHOWN_LENGTH_MAX = 256;
 
-/** The headers to keep for the page of the event, as a JSON object. */
-function describeHeaders(headers: NodeJS.Dict<string[]>): string {
+/** Makes the JSON object of headers that is kept for the page of the event: what it is, and what its scheme read. */
+function keepHeaders(headers: NodeJS.Dict<string[]>, ofScheme: readonly string[]): string {
   const kept: Record<string, string> = {};
-  for (const name in headers)
-    if (DESCRIBING.test(name)) kept[name] = (headers[name]?.join(", ") ?? "").slice(0, SHOWN_LENGTH_MAX);
+  for (const name of [...HARMLESS_HEADERS, ...ofScheme]) {
+    const values = headers[name];
+    if (values !== undefined) kept[name] = values.join(", ").slice(0, SHOWN_LENGTH_MAX);
+  }
   return JSON.stringify(kept);
 }
 

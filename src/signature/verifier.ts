@@ -55,6 +55,8 @@ export interface Verifier {
   readonly verify: (request: SignedRequest) => Verdict;
   /** A longer body must not be verified, because it would take too long. Infinity when the scheme sets no limit. */
   readonly bodyBytesMax: number;
+  /** The headers that the scheme reads, in lower case, without the signature's own. */
+  readonly headers: readonly string[];
   /** Warnings about what works but should be improved; for the log at start. They never contain a secret. */
   readonly warnings: readonly string[];
 }
@@ -99,6 +101,8 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   const { bodyBytesMax = Infinity, signaturesMax } = algorithm.key === "shared" ? {} : PUBLIC_KEY_LIMITS;
   const read = makeReader(scheme, { url, signaturesMax });
 
+  const { timestamp, idHeader } = scheme;
+  const headers = [idHeader, timestamp && "header" in timestamp ? timestamp.header : null];
   const verify = (request: SignedRequest): Verdict => {
     const claim = read(request);
     if (typeof claim === "string") return { valid: false, reason: claim };
@@ -107,7 +111,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
       ? { valid: false, reason: "signature_mismatch" }
       : { valid: true, secretIndex, id: claim.id };
   };
-  return { verify, bodyBytesMax, warnings };
+  return { verify, bodyBytesMax, warnings, headers: headers.filter((name) => name !== null) };
 }
 
 /**

@@ -19,6 +19,7 @@ import { localUrl } from "../../process/httpServer.ts";
 import { withTimeout } from "../../process/abort.ts";
 import { systemClock } from "../../process/clock.ts";
 import { silentLogger } from "../../process/telemetry/logger.ts";
+import { EXAMINER } from "../../receive/receiver.ts";
 import { explainFailure } from "../output/terminal.ts";
 import { isReaderReady, readServer } from "./serverFacts.sql.ts";
 
@@ -218,7 +219,7 @@ async function callUnsigned(url: string, { publicUrl }: Patient, signal: AbortSi
   try {
     const answer = await fetch(url, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", "user-agent": EXAMINER },
       body: "{}",
       redirect: "manual",
       signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
@@ -270,7 +271,7 @@ function describeSource(source: Standing): Remark[] {
       : `complete up to ${formatInstant(safeThrough, 0)}`;
   const silent = warning(
     `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
-    `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
+    `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks), if its plan includes them.`,
   );
   const isSilent = configured === true && describeWebhooks(source) === "never-seen";
   // Old data is not well, whatever the reason is: its condition names it.

@@ -22,6 +22,7 @@ export interface Arrivals {
   readonly late: number;
   readonly lost: number;
   readonly firstLostAt: Instant | null;
+  /** Changes that only reads found since then; before the first event, those of the last day. */
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: Instant | null;
   /** Changes announced in this hour and the last one; `lateLately` as `late`. */
@@ -84,8 +85,10 @@ cross join lateral (
 cross join lateral (
   select count(*)::int as since_event, min(found_at) as first_since_event
   from (select found_at from mirror.unannounced_changes u
-    where u.source_id = s.source_id and u.found_at > event.last_at
-      and u.found_at < clock_timestamp() - interval '${SILENCE_SECONDS} seconds' and u.state = 'lost' limit ${FOUND_MAX}) found
+    where u.source_id = s.source_id and u.found_at > coalesce(event.last_at, clock_timestamp() - interval '1 day')
+      and u.found_at < clock_timestamp() - interval '${SILENCE_SECONDS} seconds'
+      -- A status that no event ever had may be one that is not announced, once events arrive.
+      and u.state in ('lost', case when event.last_at is null and s.receives_events then 'not_announced' end) limit ${FOUND_MAX}) found
 ) lost
 cross join lateral (
   select count(*)::int as claims, min(seen_at) as first_at, (array_agg(reference order by seen_at desc))[1] as reference
@@ -136,8 +139,8 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & P
     endsBy: "with the next event",
     page: "/ops/lost",
     // Although every call is refused, too: a stranger may have sent the refused ones.
-    holds: ({ configured, lostSinceLastEvent }) =>
-      configured === true && lostSinceLastEvent >= STOPPED_AFTER_LOST,
+    holds: ({ configured, lastEventAt, lostSinceLastEvent }) =>
+      configured === true && lastEventAt !== null && lostSinceLastEvent >= STOPPED_AFTER_LOST,
     since: ({ firstLostSinceLastEventAt }) => firstLostSinceLastEventAt,
     cause: ({ sourceId, lostSinceLastEvent }) =>
       `Webhooks of ${sourceId} have stopped: polling alone found the last ${describeCount(lostSinceLastEvent, "change")}.`,

@@ -1,16 +1,21 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { judgeWebhooks, type WebhookHealth } from "../../domain/order/lostEvents.ts";
+import { judgeWebhooks, STOPPED_AFTER_LOST, type WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Arrivals } from "./arrivals.sql.ts";
 import { describeCount, type RuleOfEach } from "./condition.ts";
 
 /** The calls to a source's webhook address that were not accepted. */
 export interface WebhookCalls {
   readonly sourceId: string;
-  /** Signed calls to the webhook address since the last event whose signature did not verify, within two days. */
+  /**
+   * Calls to the webhook address since the last event whose signature did not verify, within two days. Unsigned ones count
+   * before the first event alone: later, they come from strangers.
+   */
   readonly refusedSinceLastEvent: number;
   /** Of those, the calls that were signed too long before or after the web process's clock. */
   readonly wrongTimesSinceLastEvent: number;
+  /** Of those, the calls without the header that the scheme signs with. */
+  readonly unsignedSinceLastEvent: number;
   readonly firstRefusedAt: Instant | null;
   /**
    * Changes that reads found after the first of these calls, at least a minute ago: their events should have arrived by
@@ -36,7 +41,8 @@ const FOUND_MAX = 1_000;
 const CALLS = `
 with s as (select source_id, mirror.instant_at(last_at) as last_at from unnest($1::text[], $2::bigint[]) as s (source_id, last_at))
 select s.source_id as "sourceId",
-  refused.calls as "refusedSinceLastEvent", refused.wrong_times as "wrongTimesSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
+  refused.calls as "refusedSinceLastEvent", refused.wrong_times as "wrongTimesSinceLastEvent",
+  refused.unsigned as "unsignedSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
   (select count(*)::int from (select from mirror.unannounced_changes u where u.source_id = s.source_id
     and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late' limit ${FOUND_MAX}) found) as "foundSinceRefused",
   recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
@@ -46,9 +52,11 @@ select s.source_id as "sourceId",
 from s
 cross join lateral (
   select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at,
-    coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times
+    coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times,
+    coalesce(sum(calls) filter (where outcome = 'unsigned'), 0)::int as unsigned
   from mirror.calls w
-  where w.source_id = s.source_id and w.kind = 'webhook' and w.outcome in ('wrong_signature', 'wrong_time')
+  where w.source_id = s.source_id and w.kind = 'webhook'
+    and w.outcome in ('wrong_signature', 'wrong_time', case when s.last_at is null then 'unsigned' end)
     and w.minute >= greatest(date_trunc('minute', s.last_at), clock_timestamp() - interval '2 days')
     and w.last_at > coalesce(s.last_at, '-infinity')
 ) refused
@@ -81,6 +89,9 @@ const WRONG_SIGNATURES_MAX = 20;
 const SECRET_REMEDY =
   "Copy the endpoint's secret from the provider again. If it is right, run `order-mirror identify-signature` where web runs: it finds the scheme from the refused events that web keeps with CAPTURE_REFUSED=10.";
 
+const SCHEME_REMEDY =
+  "The provider signs by another scheme: run `order-mirror identify-signature` where web runs, which finds it from the refused events that web keeps with CAPTURE_REFUSED=10.";
+
 const CLOCK_REMEDY =
   "Run a time service (chrony, systemd-timesyncd) on the machine of the web process; `order-mirror doctor`, run there, compares its clock with the provider's.";
 const FORGED_REMEDY =
@@ -92,6 +103,10 @@ const FORGED_REMEDY =
  */
 const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: WebhookCalls) =>
   refusedSinceLastEvent === wrongTimesSinceLastEvent;
+
+/** No secret can explain that: the provider does not use the names of the configured scheme. */
+const isUnsigned = ({ refusedSinceLastEvent, unsignedSinceLastEvent }: WebhookCalls) =>
+  refusedSinceLastEvent === unsignedSinceLastEvent;
 
 /**
  * Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that genuine
@@ -106,7 +121,7 @@ const isCalledWithoutSecret = ({ configured, withoutSecret }: Called) =>
 
 /**
  * How a source's webhooks are, for everything that says so:
- * - `refused`: every signed call is refused.
+ * - `refused`: every call is refused.
  * - `without-secret`: calls come, and the source has no secret to verify them with.
  */
 export function describeWebhooks(source: Called): WebhookHealth | "refused" | "without-secret" {
@@ -131,7 +146,7 @@ export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
     area: "events",
     place: "Between us and the provider",
     answer: "Webhooks refused",
-    measures: "every signed webhook call is refused",
+    measures: "every webhook call is refused",
     remedy: SECRET_REMEDY,
     endsBy: "with the next accepted event",
     page: "/ops/events/refused",
@@ -141,10 +156,35 @@ export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
       const { sourceId, refusedSinceLastEvent: calls } = source;
       const why = isRefusedForTime(source)
         ? "their signing times are too far from the web process's clock"
-        : "the secret or WEBHOOK_SCHEME is wrong";
+        : isUnsigned(source)
+          ? "they come without the header that WEBHOOK_SCHEME signs with (webhook-signature, if it is not set)"
+          : "the secret or WEBHOOK_SCHEME is wrong";
       return `Every webhook of ${sourceId} is refused (${describeCount(calls, "call")}): ${why}.`;
     },
-    fix: (source) => (isRefusedForTime(source) ? CLOCK_REMEDY : SECRET_REMEDY),
+    fix: (source) =>
+      isRefusedForTime(source) ? CLOCK_REMEDY : isUnsigned(source) ? SCHEME_REMEDY : SECRET_REMEDY,
+  },
+  {
+    name: "OrderMirrorEventsNeverCame",
+    severity: "critical",
+    area: "events",
+    place: "Between us and the provider",
+    answer: "No webhooks yet",
+    measures: "a webhook secret is set and no call has ever come; changes are found by polling only",
+    remedy:
+      "Enter https://your-host/webhooks/SOURCE at the provider, then run `order-mirror doctor --url https://your-host`. Without webhooks, remove the secret: the source is then polled only.",
+    endsBy: "with the first accepted event",
+    page: "/ops/calls?kind=webhook",
+    holds: ({ configured, lastEventAt, lostSinceLastEvent, refusedSinceLastEvent }) =>
+      configured === true &&
+      lastEventAt === null &&
+      lostSinceLastEvent >= STOPPED_AFTER_LOST &&
+      refusedSinceLastEvent < REFUSED_MIN,
+    since: ({ firstLostSinceLastEventAt }) => firstLostSinceLastEventAt,
+    cause: ({ sourceId, lostSinceLastEvent }) =>
+      `No webhook of ${sourceId} has ever come: polling alone found ${describeCount(lostSinceLastEvent, "change")}.`,
+    fix: ({ sourceId }) =>
+      `Enter https://your-host/webhooks/${sourceId} at the provider, then run \`order-mirror doctor --url https://your-host\`. Without webhooks, remove the secret: the source is then polled only.`,
   },
   {
     name: "OrderMirrorNoSecret",

@@ -15,7 +15,7 @@ import {
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import { readField, refuse, sendPage } from "../page.ts";
 import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
-import { DESCRIBING } from "../../receive/receiver.ts";
+import { HARMLESS_HEADERS } from "../../receive/receiver.ts";
 import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
 import { readEvents, type ReceivedEvent } from "./receivedEvents.sql.ts";
 
@@ -115,10 +115,12 @@ function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt
 /** "signature_mismatch": "signature mismatch". */
 const describeReason = (reason: string): string => reason.replaceAll("_", " ");
 
-/** Of a stranger's headers only the names are shown, and how long their values are: any of them may be the signature. */
+/** Of a stranger's headers only the names are shown, and how long their values are: any of them may be the signature, or name a person. */
 function hideValues(headers: NodeJS.Dict<string[]>) {
   return Object.entries(headers).map(([path, values = []]) => ({
     path,
-    value: DESCRIBING.test(path) ? values.join(", ") : `hidden, ${values.join(", ").length} characters`,
+    value: HARMLESS_HEADERS.includes(path)
+      ? values.join(", ")
+      : `hidden, ${values.join(", ").length} characters`,
   }));
 }

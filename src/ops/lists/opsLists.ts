@@ -84,10 +84,11 @@ const REFETCHES: List = {
 const OUTCOMES: Readonly<Record<string, string>> = {
   accepted: "accepted",
   wrong_signature: "refused: wrong signature",
+  unsigned: "refused: no signature under the name that the scheme has",
   wrong_time: "refused: signed too long ago or ahead",
   no_secret: "refused: the source has no secret",
   not_stored: "failed: could not be stored",
-  other: "refused: no signature, or unreadable",
+  other: "refused: unreadable",
   answered: "answered",
   refused: "refused (429)",
   unanswered: "not answered",

@@ -53,7 +53,7 @@ it("a login that lacks a group that its configuration needs is named with its gr
   ]);
 });
 
-const READS_THE_FEED = ["begin_feed_epoch", "feed_fence", "feed_place", "newest_feed_position"];
+const READS_THE_FEED = ["begin_feed_epoch", "feed_fence", "feed_place", "newest_feed_position", "server_identity"];
 const APPLIES = ["ask_about_claim", "find_breaches", "follow_up", "proved_until"];
 /** The functions of the schema mirror that each role may execute, besides those that only convert their arguments. */
 const EXECUTABLE = {
@@ -64,7 +64,7 @@ const EXECUTABLE = {
   order_mirror_reader: ["require_day"],
 };
 const CONVERTS =
-  "cast_time change_digest instant_at last_digit nanos_of plain_value read_time readable_json redact_order same_instant time_value";
+  "cast_time change_digest instant_at is_open last_digit nanos_of plain_value read_time readable_json redact_order same_instant time_value";
 
 it("each role may execute the functions that it needs, and no other", async () => {
   const list = async (grantee: string) => {

@@ -143,6 +143,29 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   await expect.poll(() => counted("accepted"), WAIT).toEqual([{ calls: 1 }]);
 });
 
+it("reports everywhere that calls come without the header of the scheme, before any event has arrived", async () => {
+  await run(emptying("webhook_hours calls inbox"));
+  const unsigned = (agent: string) =>
+    fetch(`${surfaces.url}/webhooks/live`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "user-agent": agent,
+        "x-courier-signature": "sha256=00",
+      },
+      body: "{}",
+    });
+  for (let n = 0; n < 3; n += 1) expect((await unsigned("order-mirror-doctor")).status).toBe(401);
+  await expect.poll(() => counted("other"), WAIT).toEqual([{ calls: 3 }]);
+  expect(await surfaces.look()).toEqual(everywhere());
+  for (let n = 0; n < 3; n += 1) expect((await unsigned("a provider")).status).toBe(401);
+  await expect.poll(() => counted("unsigned"), WAIT).toEqual([{ calls: 3 }]);
+  expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorWebhooksRefused"));
+  expect(await surfaces.readPage()).toContain("they come without the header that WEBHOOK_SCHEME signs with");
+  expect(await printStatus(env)).toContain("order-mirror identify-signature");
+  await run(emptying("calls"));
+});
+
 it("does not report calls that could not be stored in an outage that is over", async () => {
   await run(calls("not_stored", 9) + "update mirror.calls set last_at = now() - interval '61 seconds'");
   expect(await surfaces.look()).toEqual(everywhere());

@@ -113,12 +113,15 @@ describe("accepts", () => {
     expect([received, duplicate]).toEqual([rows.length, all.length - rows.length]);
   });
 
-  it("the headers that describe it, and neither its signature nor an address", async () => {
+  it("what it is, and the headers of its scheme but the signature, and no name of a person or session", async () => {
     const headers = {
       "user-agent": "provider/2",
-      "x-order-id": "a",
+      "x-session-id": "a",
+      "cf-access-client-id": "b",
+      "x-customer-id": "c",
+      "x-caller-id": "+31612345678",
       "x-forwarded-for": "1.2.3.4",
-      cookie: "b",
+      cookie: "d",
     };
     expect((await post(receiving.port, one, { headers })).status).toBe(200);
     const { rows } = await database.pool.query("select headers from mirror.inbox");
@@ -126,7 +129,6 @@ describe("accepts", () => {
       {
         headers: {
           "user-agent": "provider/2",
-          "x-order-id": "a",
           "content-type": "application/json",
           "webhook-id": expect.any(String),
           "webhook-timestamp": expect.stringMatching(/^\d+$/),

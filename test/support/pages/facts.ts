@@ -72,6 +72,7 @@ export function makeSourceFacts(change: Partial<Standing> = {}): Standing {
     refutedReference: null,
     refusedSinceLastEvent: 0,
     wrongTimesSinceLastEvent: 0,
+    unsignedSinceLastEvent: 0,
     firstRefusedAt: null,
     foundSinceRefused: 0,
     wrongSignatures: 0,

@@ -98,6 +98,11 @@ export const FAULTS: readonly (readonly [
     `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      values ('live', 1, 2, 'missed_change', 'DO-1', 1, 'poll', 'The mirror did not have the order.')`,
   ],
+  [
+    "EventsNeverCame",
+    "critical",
+    `delete from mirror.webhook_hours; ${lost(3, "20 minutes", { counted: false })}`,
+  ],
   ["BadSignatures", "warning", calls("wrong_signature", 21)],
   ["EventsRefused", "critical", calls("not_stored", 1)],
   ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],

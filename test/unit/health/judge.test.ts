@@ -86,6 +86,11 @@ it.each<[string, Partial<Standing>, Partial<Standing>]>([
     { refusedSinceLastEvent: 3, firstRefusedAt: ago(120), lastEventAt: null },
   ],
   [
+    "OrderMirrorEventsNeverCame",
+    { lastEventAt: null, lostSinceLastEvent: 2, firstLostSinceLastEventAt: ago(9) },
+    { lastEventAt: null, lostSinceLastEvent: 3, firstLostSinceLastEventAt: ago(9) },
+  ],
+  [
     "OrderMirrorBadSignatures",
     { wrongSignatures: 20, firstWrongSignatureAt: ago(60) },
     { wrongSignatures: 21, firstWrongSignatureAt: ago(60) },
