@@ -41,6 +41,7 @@ alter table mirror.ops_actions enable row level security;
 
 create table mirror.ops_sessions (
   token_hash   bytea primary key,
+  password_mark bytea not null,
   role         text not null check (role in ('operator', 'viewer')),
   created_at   timestamptz not null default clock_timestamp(),
   last_seen_at timestamptz not null default clock_timestamp(),
@@ -48,6 +49,7 @@ create table mirror.ops_sessions (
 );
 comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
 comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the passwords. The hash alone gives no access, and a new password ends every session.';
+comment on column mirror.ops_sessions.password_mark is 'Hash of the passwords under which it began. Sessions of other passwords are deleted.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 -- Conditions that people are notified of, without a monitoring system.
 

@@ -22,7 +22,7 @@ import { webhookUrl } from "../config/sources.ts";
 import { withTimeout } from "../process/abort.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
-import { loadVerifier, type Verifier } from "../signature/verifier.ts";
+import { isForeignSecret, loadVerifier, REFUSING_VERIFIER, type Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
 import { openCallCounts, type CountCall } from "../health/calls.sql.ts";
 import { meterAnswers, meterHealth, meterWebhooks } from "../health/metering.ts";
@@ -147,7 +147,11 @@ function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
   for (const { sourceId, webhookScheme, webhookSecrets: secrets } of sources) {
     const url = webhookUrl(publicUrls, sourceId);
     const verifier =
-      secrets.length === 0 ? null : loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
+      secrets.length === 0
+        ? null
+        : isForeignSecret(webhookScheme, secrets)
+          ? REFUSING_VERIFIER
+          : loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
     for (const warning of verifier?.warnings ?? []) logger.warn({ source: sourceId }, warning);
     loaded.set(sourceId, { verifier });
   }

@@ -3,11 +3,11 @@ import type { Clock } from "./clock.ts";
 
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Most failures remembered, of all clients together; beyond it the oldest are forgotten. */
-const REMEMBERED_MAX = 10_000;
+/** All clients together: who guesses from many addresses gets no further than this. */
+const ALL_FAILURES_MAX = 100;
 
 /**
- * Slows down a client that guesses passwords: an address may fail 10 times within a minute.
+ * Slows down whoever guesses passwords: an address may fail 10 times within a minute, and all addresses together 100 times.
  *
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
  * the right one would still succeed at full speed.
@@ -21,12 +21,13 @@ export function makeFailureThrottle(clock: Pick<Clock, "monotonicMs">) {
       const nowMs = clock.monotonicMs();
       failures = failures.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
       const client = nameClient(address);
-      const decisive = failures.filter((failure) => failure.client === client).at(-FAILURES_MAX);
-      return decisive === undefined ? 0 : Math.ceil((decisive.atMs + WINDOW_MS - nowMs) / 1_000);
+      const own = failures.filter((failure) => failure.client === client).at(-FAILURES_MAX);
+      const decisive = [own, failures.at(-ALL_FAILURES_MAX)].flatMap((failure) => failure?.atMs ?? []);
+      return decisive.length === 0 ? 0 : Math.ceil((Math.max(...decisive) + WINDOW_MS - nowMs) / 1_000);
     },
     recordFailure(address: string): void {
       const failure = { client: nameClient(address), atMs: clock.monotonicMs() };
-      failures = [...failures, failure].slice(-REMEMBERED_MAX);
+      failures = [...failures, failure].slice(-ALL_FAILURES_MAX);
     },
   };
 }

@@ -58,6 +58,11 @@ export function readSigningKey(secret: string, scheme: Scheme): KeyObject | unde
   return createPrivateKey({ key: der, format: "der", type: "pkcs8" });
 }
 
+/** Whether a secret is written in the scheme's format, such as base64. */
+export function isReadable(secret: string, { secretFormat }: Scheme): boolean {
+  return decodeSecret(secret, secretFormat, "whpk_") !== undefined;
+}
+
 type ReadKey = { readonly key: KeyObject; readonly bytes: Buffer } | { readonly problem: string };
 
 function readKey(secret: string, scheme: Scheme): ReadKey {

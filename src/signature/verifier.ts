@@ -11,7 +11,7 @@ import { ConfigurationError } from "../domain/errors.ts";
 import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/order/instant.ts";
 import { decodeStrictly, findAlgorithm, type Algorithm, type Chunk } from "./algorithms.ts";
 import { loadScheme, type Scheme, type TimestampUnit } from "./scheme.ts";
-import { readSecrets } from "./secrets.ts";
+import { isReadable, readSecrets } from "./secrets.ts";
 import {
   endsAtBody,
   fillTemplate,
@@ -35,7 +35,8 @@ export type SignatureRefusal =
   | `signature_${"missing" | "repeated" | "malformed" | "mismatch"}`
   | `timestamp_${"missing" | "repeated" | "malformed" | "outside_tolerance"}`
   | `id_${"missing" | "repeated" | "malformed"}`
-  | "too_many_signatures";
+  | "too_many_signatures"
+  | "secret_unreadable";
 
 export type Verdict =
   | {
@@ -113,6 +114,25 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   };
   return { verify, bodyBytesMax, warnings, headers: headers.filter((name) => name !== null) };
 }
+
+/**
+ * Whether none of the secrets is written as the scheme writes them: they are probably right, and the scheme is another one,
+ * which refused requests will show.
+ */
+export function isForeignSecret(schemeText: string, secrets: readonly string[]): boolean {
+  const scheme = loadScheme(schemeText);
+  return secrets.length > 0 && !secrets.some((secret) => isReadable(secret, scheme));
+}
+
+/** Refuses every request, so that the scheme of a foreign secret can be found from them. */
+export const REFUSING_VERIFIER: Verifier = {
+  verify: () => ({ valid: false, reason: "secret_unreadable" }),
+  bodyBytesMax: Infinity,
+  headers: [],
+  warnings: [
+    "no webhook secret is written as WEBHOOK_SCHEME needs it, so every event is refused: copy the secret again, or set CAPTURE_REFUSED=10, wait for events, and run `order-mirror identify-signature`",
+  ],
+};
 
 /**
  * Lists what is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.

@@ -7,6 +7,7 @@ import type { Command } from "commander";
 import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Health } from "../../health/health.ts";
+import { checkScheme, isForeignSecret } from "../../signature/verifier.ts";
 import { openDatabase } from "../../mirror/openDatabase.ts";
 import type { Config } from "../../config/config.ts";
 import { describeConfig, ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
@@ -144,7 +145,15 @@ function describeConfiguration(config: Config): CheckFinding[] {
     sentence: `${name} It has no effect.`,
     fix: "Correct or remove it; .env.example has every variable.",
   }));
-  return [{ check: "configuration", level: "ok", sentence }, ...unknown];
+  const foreign = config.sources
+    .filter(({ webhookScheme, webhookSecrets }) => isForeignSecret(webhookScheme, webhookSecrets))
+    .map(({ sourceId, webhookScheme, webhookSecrets }): CheckFinding => ({
+      check: "configuration",
+      level: "problem",
+      sentence: `${sourceId}: every event is refused. ${checkScheme(webhookScheme, webhookSecrets)[0]}`,
+      fix: "Copy the secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next event.",
+    }));
+  return [{ check: "configuration", level: "ok", sentence }, ...unknown, ...foreign];
 }
 
 /** Each line of a configuration error states the problem and then, in a second sentence, the fix. */

@@ -131,7 +131,7 @@ function askToLogIn(request: Request, response: Response, hasPasswords: boolean)
   if (!hasPasswords)
     return refuse(response, 401, "Use the address of the sign-on proxy; this address has no login.");
   if (!(request.headers.accept ?? "").includes("text/html"))
-    return refuse(response, 401, "Log in as operator or viewer.");
+    return refuse(response, 401, "Log in as operator or viewer; nothing was done.");
   const isPage = request.method === "GET" || request.method === "HEAD";
   const next = isPage ? request.originalUrl : (pressedOn(request) ?? "/ops");
   const target = `?next=${encodeURIComponent(next)}${isPage ? "" : "&undone=1"}`;

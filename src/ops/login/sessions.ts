@@ -1,5 +1,5 @@
 import type { Role } from "../../database/auditLog.sql.ts";
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, randomBytes, scryptSync } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { Viewer } from "../page.ts";
@@ -40,6 +40,8 @@ export type Sessions = ReturnType<typeof makeSessions>;
  */
 export function makeSessions(pool: Pool, passwords: PasswordByRole) {
   const secret = JSON.stringify([passwords.operator, passwords.viewer]);
+  // Says under which passwords a session began. Slow, so that whoever reads the table cannot guess them.
+  const mark = scryptSync(secret, "order-mirror sessions", 16);
   const hash = (token: string) => createHmac("sha256", secret).update(token).digest();
 
   return {
@@ -50,7 +52,7 @@ export function makeSessions(pool: Pool, passwords: PasswordByRole) {
     async begin(request: Request, response: Response, role: Role): Promise<void> {
       const token = randomBytes(32).toString("base64url");
       await endSessions(pool, readTokens(request).map(hash));
-      await beginSession(pool, { role, hash: hash(token), lifeSeconds: LIFE_SECONDS });
+      await beginSession(pool, { role, hash: hash(token), mark, lifeSeconds: LIFE_SECONDS });
       const secure = isHttps(request);
       response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
     },
@@ -62,7 +64,7 @@ export function makeSessions(pool: Pool, passwords: PasswordByRole) {
       if (token === undefined) return undefined;
       // A page that keeps itself up to date is not a person's use.
       const isUse = request.headers["sec-fetch-dest"] !== "empty";
-      const role = await findSession(pool, { hash: hash(token), isUse });
+      const role = await findSession(pool, { hash: hash(token), mark, isUse });
       return role && { role, person: null, hasSession: true };
     },
 
@@ -79,7 +81,9 @@ export function makeSessions(pool: Pool, passwords: PasswordByRole) {
  * cookie.
  */
 function isHttps({ headers }: Request): boolean {
-  return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";
+  // Each proxy on the way adds its own protocol behind those before it.
+  const forwarded = String(headers["x-forwarded-proto"]).split(",")[0]?.trim();
+  return headers.origin?.startsWith("https://") ?? forwarded === "https";
 }
 
 /** The cookie over https first. */

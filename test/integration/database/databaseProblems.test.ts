@@ -139,7 +139,7 @@ describe("a database problem is reported with its cause and a fix", () => {
 });
 
 it("psql takes an address with what only other drivers know", TIMEOUT, async () => {
-  const databaseUrl = `${database.url}?sslmode=prefer&schema=mirror&pgbouncer=true&options=-c%20jit%3Doff`;
+  const databaseUrl = `${database.url}?sslmode=disable&schema=mirror&pgbouncer=true&options=-c%20jit%3Doff`;
   const { code, stdout } = await spawnCommand(["psql", "-Atc", "show jit"], { databaseUrl });
   expect({ code, stdout }).toEqual({ code: 0, stdout: "off\n" });
 });

@@ -53,7 +53,13 @@ it("a login that lacks a group that its configuration needs is named with its gr
   ]);
 });
 
-const READS_THE_FEED = ["begin_feed_epoch", "feed_fence", "feed_place", "newest_feed_position", "server_identity"];
+const READS_THE_FEED = [
+  "begin_feed_epoch",
+  "feed_fence",
+  "feed_place",
+  "newest_feed_position",
+  "server_identity",
+];
 const APPLIES = ["ask_about_claim", "find_breaches", "follow_up", "proved_until"];
 /** The functions of the schema mirror that each role may execute, besides those that only convert their arguments. */
 const EXECUTABLE = {

@@ -156,13 +156,35 @@ it("reports everywhere that calls come without the header of the scheme, before 
       body: "{}",
     });
   for (let n = 0; n < 3; n += 1) expect((await unsigned("order-mirror-doctor")).status).toBe(401);
-  await expect.poll(() => counted("other"), WAIT).toEqual([{ calls: 3 }]);
+  // Every other surface that was looked at has called, too.
+  await expect.poll(async () => (await counted("other"))[0]?.calls, WAIT).toBeGreaterThanOrEqual(3);
   expect(await surfaces.look()).toEqual(everywhere());
   for (let n = 0; n < 3; n += 1) expect((await unsigned("a provider")).status).toBe(401);
   await expect.poll(() => counted("unsigned"), WAIT).toEqual([{ calls: 3 }]);
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorWebhooksRefused"));
   expect(await surfaces.readPage()).toContain("they come without the header that WEBHOOK_SCHEME signs with");
   expect(await printStatus(env)).toContain("order-mirror identify-signature");
+  await run(emptying("calls"));
+});
+
+it("starts with a secret of another scheme, refuses events, and says so everywhere", async () => {
+  await run(emptying("webhook_hours calls inbox"));
+  const foreign = await openSurfaces({ ...env, DELIVERY_LIVE_WEBHOOK_SECRETS: "plain text, of no scheme" });
+  onTestFinished(() => foreign.close());
+  for (let n = 0; n < 3; n += 1)
+    expect(await sendEvent(`${foreign.url}/webhooks/live`, { id: `evt_${n}`, body: Buffer.from("{}") })).toBe(
+      401,
+    );
+  await expect.poll(() => counted("wrong_signature"), WAIT).toEqual([{ calls: 3 }]);
+  expect(await foreign.look()).toEqual(everywhere("critical OrderMirrorWebhooksRefused"));
+  const findings = await readFindings({ ...env, DELIVERY_LIVE_WEBHOOK_SECRETS: "plain text" });
+  expect(findings).toContainEqual(
+    expect.objectContaining({
+      check: "configuration",
+      level: "problem",
+      sentence: expect.stringMatching(/every event is refused\. Webhook secret 1 is not base64/),
+    }),
+  );
   await run(emptying("calls"));
 });
 

@@ -91,7 +91,8 @@ describe("without a session", () => {
     expect(await look(await start({ ...NONE, localTrust: false }))).toBe(403);
     const url = await start(NONE);
     expect(await look(url)).toBe(200);
-    expect(await look(url, { "X-Forwarded-For": "127.0.0.1" })).toBe(403);
+    for (const name of ["X-Forwarded-For", "Fly-Client-IP", "X-Azure-ClientIP", "X-Envoy-External-Address"])
+      expect(await look(url, { [name]: "127.0.0.1" })).toBe(403);
     expect((await ask(`${url}/ops/queues`, { headers: { Host: "evil.example" } })).status).toBe(403);
   });
 
@@ -225,6 +226,9 @@ describe("a session", () => {
     const [secure] = answer.headers["set-cookie"] ?? [];
     expect(secure).toMatch(/^__Host-order_mirror=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
     expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
+    const twoProxies = { "X-Forwarded-Proto": "https,http", ...SAME_SITE };
+    const [behind] = (await postLogin(url, { password: VIEWER }, twoProxies)).headers["set-cookie"] ?? [];
+    expect(behind).toContain("; Secure;");
   });
 
   it("is new at each login and ends the previous one, so that a planted cookie is useless", async () => {
@@ -300,6 +304,18 @@ describe("a session", () => {
     expect(await look(await start(), cookie)).toBe(200);
     expect(await look(await start({ opsPassword: "new" }), cookie)).toBe(401);
     expect(await look(await start({ opsPassword: null }), cookie)).toBe(401);
+  });
+
+  it.each(["opsPassword", "opsViewerPassword"])("does not come back with a former %s", async (changed) => {
+    const url = await start();
+    const cookie = await logIn(url);
+    expect(await look(await start({ [changed]: "new" }), cookie)).toBe(401);
+    expect(await look(url, cookie)).toBe(401);
+    expect((await readActions()).at(-1)).toMatchObject({ role: "operator", action: "log_out" });
+  });
+    expect([pressed.status, pressed.headers.location]).toEqual([303, "/ops/login?undone=1"]);
+    const form = await ask(`${url}/ops/login?undone=1`, { headers: HTML });
+    expect(form.body).toMatch(/role="alert">Your session had ended, so nothing was done/);
   });
 });
 

@@ -160,7 +160,7 @@ it("reports all problems together, one per line, without secrets", () => {
     REDIS_URL: "canary",
     DELIVERY_BASE_URL: "https://canary:canary@example.com",
     DELIVERY_LIVE_API_KEY: "canary",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: "canary!",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: "canary!,whsec_AAAA",
   });
   expect(problems.map((line) => /^[A-Z_]+/.exec(line)?.[0] ?? line)).toEqual([
     "DATABASE_URL",
@@ -289,7 +289,10 @@ describe("a key's mode", () => {
 it.each<[Env, RegExp]>([
   [{ DELIVERY_LIVE_API_KEY: "dos_live_a" }, /^DELIVERY_BASE_URL is missing\.$/],
   [{ DELIVERY_TEST_WEBHOOK_SECRETS: SECRET }, /^DELIVERY_BASE_URL is missing\.$/],
-  [{ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: "not base64" }, /^DELIVERY_LIVE_WEBHOOK_SECRETS is .*base64/],
+  [
+    { ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},not base64` },
+    /^DELIVERY_LIVE_WEBHOOK_SECRETS is .*base64/,
+  ],
   [{ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},${SECRET}` }, /the same as secret 1/],
   [{ DATABASE_DIRECT_URL: "postgres://h/d" }, /^DATABASE_DIRECT_URL is set without DATABASE_URL/],
   [{ ALERT_WEBHOOK_URL: "https://a.example" }, /^ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET/],

@@ -26,6 +26,17 @@ describe("the throttle of wrong passwords", () => {
     expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
   });
 
+  it("blocks every address once all together have failed a hundred times within a minute", () => {
+    const throttle = makeThrottle();
+    for (let n = 0; n < 99; n += 1) throttle.fail(`10.0.1.${n}`, 1);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
+    throttle.passMs(1_000);
+    throttle.fail("10.0.1.99", 1);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(59);
+    throttle.passMs(59_000);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
+  });
+
   it("treats the addresses of one IPv6 network as one", () => {
     const throttle = makeThrottle();
     throttle.fail("2001:db8:1:2::1", 5);
