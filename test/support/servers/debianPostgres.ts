@@ -43,7 +43,7 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
   const cluster = path.join(home, "cluster");
   run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
   const port = await findFreePort();
-  const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
+  const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
   run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,

@@ -160,7 +160,7 @@ it("reports all problems together, one per line, without secrets", () => {
     REDIS_URL: "canary",
     DELIVERY_BASE_URL: "https://canary:canary@example.com",
     DELIVERY_LIVE_API_KEY: "canary",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: "canary!,whsec_AAAA",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: `canary!,${SECRET}`,
   });
   expect(problems.map((line) => /^[A-Z_]+/.exec(line)?.[0] ?? line)).toEqual([
     "DATABASE_URL",
