@@ -107,7 +107,7 @@ it("web leads alerting alone, ends an action once, and leaves the provider of a 
   const lead = (name: string) => acquireLease(pool, { name, holder: "web", ttlMs: 60_000 });
   expect(await lead("alerting")).toMatchObject({ name: "alerting" });
   await expect(lead("poll:live")).rejects.toMatchObject({ code: "42501" });
-  await administrator.query("insert into mirror.leases values ('poll:live', 'poller', 1, now())");
+  await administrator.query("insert into mirror.leases values ('poll:live', 'poller', 1, now(), '')");
   const takenOver = await pool.query(
     "update mirror.leases set expires_at = 'infinity' where name = 'poll:live'",
   );
