@@ -94,7 +94,7 @@ function printSource(source: Standing, orders: number, paint: Paint): void {
   printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${orders} orders`));
   printTable([
     ...(source.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
-    ["  complete up to", describeMoment(source.safeThrough, now)],
+    ["  complete up to", describeMoment(source.safeThrough, now) + describeMargin(source)],
     ["  except for", exceptions === 0 ? "none" : paint("red", excepted)],
     ["  proofs withdrawn", lastBreachAt === null ? "never" : paint("red", withdrawn)],
     ["  polled up to", describeMoment(source.polledThrough, now)],
@@ -106,6 +106,12 @@ function printSource(source: Standing, orders: number, paint: Paint): void {
     ["  waiting for re-read", String(source.refetches)],
     ...(source.lastError === null ? [] : [["  trouble", paint("red", source.lastError)]]),
   ]);
+}
+
+/** The margin is the greater part of the age, and no delay of ours. */
+function describeMargin({ safeThrough, marginSeconds }: Standing): string {
+  if (safeThrough === null || marginSeconds === null) return "";
+  return `; ${marginSeconds} s of it are the margin (POLL_MARGIN_SECONDS)`;
 }
 
 function describeMoment(moment: Instant | null, now: Instant): string {

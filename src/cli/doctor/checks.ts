@@ -273,7 +273,9 @@ function describeSource(source: Standing): Remark[] {
     `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
     `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks), if its plan includes them.`,
   );
-  const isSilent = configured === true && describeWebhooks(source) === "never-seen";
+  // A sandbox on this machine sends an event with the first order that somebody makes.
+  const isSilent =
+    configured === true && !isOnThisMachine(source.baseUrl) && describeWebhooks(source) === "never-seen";
   // Old data is not well, whatever the reason is: its condition names it.
   const isBehind = safeThrough !== null && !isUpToDate(source);
   const reached = isBehind

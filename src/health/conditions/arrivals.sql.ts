@@ -4,6 +4,7 @@ import { lossRate, STOPPED_AFTER_LOST } from "../../domain/order/lostEvents.ts";
 import { commandOn } from "../../domain/shellWord.ts";
 import { isListLate, type Completeness } from "./completeness.sql.ts";
 import type { Polling } from "./polling.sql.ts";
+import { namesThisMachine } from "../../process/loopback.ts";
 import { COUNT_MAX, describeCount, SOURCE_PAGE, type RuleOfEach } from "./condition.ts";
 
 /** How the provider's events of a source arrive. */
@@ -108,6 +109,10 @@ const LATE_MIN = 5;
 /** One or two may be events of a change that the provider took back. */
 const REFUTED_MIN = 3;
 
+const LOST_REMEDY = "Polling has repaired the affected orders. Compare with the provider's delivery log.";
+const SANDBOX_REMEDY =
+  "Polling has repaired the affected orders. A sandbox on this machine drops one event in ten on purpose.";
+
 /** Conditions of events that arrive, late, never, or with false claims. */
 export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & Polling>[] = [
   {
@@ -154,7 +159,7 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & P
     measures: "more than one event in a hundred was lost within a day",
     forSeconds: 900,
     noticedAfterSeconds: 0,
-    remedy: "Polling has repaired the affected orders. Compare with the provider's delivery log.",
+    remedy: LOST_REMEDY,
     endsBy: "when less than one in a hundred of the last day was lost",
     page: "/ops/lost",
     holds: (source) => source.configured === true && (lossRate(source) ?? 0) > LOSS_RATE_MAX,
@@ -164,6 +169,7 @@ export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & P
       const share = `${((lossRate(source) ?? 0) * 100).toFixed(1)} %`;
       return `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}).`;
     },
+    fix: ({ baseUrl }) => (namesThisMachine(new URL(baseUrl).host) ? SANDBOX_REMEDY : LOST_REMEDY),
   },
   {
     name: "OrderMirrorEventsLate",
