@@ -7,13 +7,13 @@ import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.t
 keepTemporaryFilesInMemory();
 
 const WORKERS_MAX = 6;
-/** Time-outs are for what hangs: on a busy machine a sound test may take ten times as long as on a quiet one. */
+/** Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. */
 const shared = {
   restoreMocks: true,
   environment: "node" as const,
-  testTimeout: 300_000,
-  hookTimeout: 300_000,
-  expect: { poll: { timeout: 60_000 } },
+  testTimeout: 3_600_000,
+  hookTimeout: 3_600_000,
+  expect: { poll: { timeout: 600_000 } },
 };
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];

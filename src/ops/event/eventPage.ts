@@ -101,8 +101,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
   timestamp_outside_tolerance: "all signed too long ago or ahead: a clock is wrong, or they are old requests",
 };
 
-/** Says in one sentence what the refused requests have in common. @internal */
-export function describeRefused(reasons: readonly string[]): string {
+/** Says in one sentence what the refused requests have in common. */
+function describeRefused(reasons: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const reason of reasons) counts.set(reason, (counts.get(reason) ?? 0) + 1);
   const [[only = ""] = [], ...others] = counts;
