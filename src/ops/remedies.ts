@@ -5,13 +5,7 @@ import { readStandings } from "../health/conditions/standing.ts";
 import type { Holding } from "../health/judge.ts";
 import { html, type Html } from "../html/html.ts";
 import { renderAction, renderGood } from "../html/parts.ts";
-import {
-  planTest,
-  removeEndpoint,
-  reviveDead,
-  sendNow,
-  setEndpointPaused,
-} from "../outgoing/outgoingEndpoints.sql.ts";
+import { planTest, removeEndpoint, sendNow, setEndpointPaused } from "../outgoing/outgoingEndpoints.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
 import { retryExceptionsNow } from "../poll/refetches.sql.ts";
@@ -89,14 +83,14 @@ const REMEDIES = {
     button: "Send these messages again",
     action: "retry_endpoint",
     done: "The messages that were given up are sent again.",
-    apply: reviveDead,
+    apply: (pool, endpointId) => sendNow(pool, endpointId, "dead"),
   },
   "outgoing-now": {
     of: "endpoint",
     button: "Send what waits now",
     action: "hasten_endpoint",
     done: "What waits is sent now.",
-    apply: sendNow,
+    apply: (pool, endpointId) => sendNow(pool, endpointId, "pending"),
   },
   "outgoing-test": {
     of: "endpoint",

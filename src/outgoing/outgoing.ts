@@ -33,6 +33,9 @@ const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_
 /** Random extra share of the delay, so that what failed together is not retried together. */
 const JITTER = 0.2;
 
+const UNRECORDED = "an attempt was not recorded: it does not count, and the message is sent again";
+const DISPUTED = "another process lists endpoints with another content, which is in force until it has ended";
+
 type Endpoint = Omit<OutgoingWebhook, "url" | "secrets"> & { readonly send: SendMessage };
 
 export interface OutgoingDeps {
@@ -56,11 +59,7 @@ export async function openOutgoing(deps: OutgoingDeps) {
     await beginFeedEpoch(pool);
     const inForce = await recordListed(pool, endpoints);
     const others = endpoints.map(({ endpointId }) => endpointId).filter((each) => !inForce.includes(each));
-    if (others.length > 0 && others.join() !== disputed)
-      logger.warn(
-        { endpoints: others },
-        "another process lists these endpoints with another content, which stays in force until it has ended",
-      );
+    if (others.length > 0 && others.join() !== disputed) logger.warn({ endpoints: others }, DISPUTED);
     disputed = others.join();
   }
 
@@ -91,7 +90,7 @@ function makeLane(endpoint: Endpoint, deps: OutgoingDeps) {
   const { pool, clock, logger, lookEveryMs = LOOK_EVERY_MS } = deps;
   const { endpointId, rate } = endpoint;
   const spacingMs = rate === null ? 0 : 1_000 / rate;
-  const attempt = makeAttempt(endpoint, deps);
+  const send = makeAttempt(endpoint, deps);
   const underWay = new Set<Promise<void>>();
   let tookAtMs = Number.NEGATIVE_INFINITY;
 
@@ -121,10 +120,14 @@ function makeLane(endpoint: Endpoint, deps: OutgoingDeps) {
     const taken = await takeDue(pool, endpoint, UNDER_WAY_MAX);
     if (taken.length > 0) tookAtMs = clock.monotonicMs();
     for (const delivery of taken) {
-      const ending = attempt(delivery).then(() => {
-        underWay.delete(ending);
-        loop.wake();
-      });
+      const ending = send(delivery)
+        .catch((error: unknown) =>
+          logger.warn({ endpoint: endpointId, delivery_id: delivery.deliveryId, err: error }, UNRECORDED),
+        )
+        .then(() => {
+          underWay.delete(ending);
+          loop.wake();
+        });
       underWay.add(ending);
     }
   }
@@ -156,11 +159,10 @@ const SENTENCES = {
   pending: ["info", "an outgoing webhook failed and will be tried again"],
 } as const;
 
-/** Makes the function that sends a delivery and records the end of the attempt. It never rejects. */
+/** Makes the function that sends a delivery and records the end of the attempt. Rejects if that fails. */
 function makeAttempt(endpoint: Endpoint, { pool, logger, retrySeconds = RETRY_SECONDS }: OutgoingDeps) {
   const { endpointId } = endpoint;
-
-  async function send(delivery: TakenDelivery): Promise<void> {
+  return async (delivery: TakenDelivery): Promise<void> => {
     const { deliveryId, before, after, type } = delivery;
     const isTest = type === "test";
     if (delivery.position === null && !isTest) {
@@ -172,27 +174,12 @@ function makeAttempt(endpoint: Endpoint, { pool, logger, retrySeconds = RETRY_SE
     const sent = await endpoint.send(message);
     const attempts = delivery.attempts + 1;
     const { outcome, result } = judgeAnswer(sent, isTest || attempts > retrySeconds.length);
-    const isAnswered = sent.kind === "answered";
-    const askedMs = isAnswered ? (sent.retryAfterMs ?? 0) : 0;
-    await recordAttempt(pool, {
-      endpointId,
-      deliveryId,
-      outcome,
-      result,
-      durationMs: Math.round(sent.durationMs),
-      answer: isAnswered ? showAnswer(sent.beginning, [before, after]) : null,
-      delayMs: retryDelayMs(attempts, { askedMs, chance: Math.random() }, retrySeconds),
-    });
+    const chances = { askedMs: sent.retryAfterMs ?? 0, chance: Math.random() };
+    const delayMs = retryDelayMs(attempts, chances, retrySeconds);
+    const durationMs = Math.round(sent.durationMs);
+    const answer = showAnswer(sent.beginning, [before, after]);
+    await recordAttempt(pool, { endpointId, deliveryId, outcome, result, durationMs, answer, delayMs });
     const [level, sentence] = SENTENCES[result];
     logger[level]({ endpoint: endpointId, delivery_id: deliveryId, attempt: attempts, outcome }, sentence);
-  }
-
-  return async (delivery: TakenDelivery): Promise<void> => {
-    try {
-      await send(delivery);
-    } catch (error) {
-      const fields = { endpoint: endpointId, delivery_id: delivery.deliveryId, err: error };
-      logger.warn(fields, "an attempt was not recorded: it does not count, and the message is sent again");
-    }
   };
 }

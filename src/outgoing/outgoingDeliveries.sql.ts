@@ -132,10 +132,7 @@ const TAKE = `
   left join mirror.snapshots p on p.history_id = c.previous_history_id
   order by d.next_attempt_at, d.position`;
 
-/**
- * Takes deliveries that are due now: `underWayMax` of an endpoint at most are under way in all processes together, and
- * what is not ended within a minute is taken again.
- */
+/** Takes what is due: at most `underWayMax` are under way in all processes; what is not ended in a minute is taken again. */
 export async function takeDue(
   pool: Pool,
   {

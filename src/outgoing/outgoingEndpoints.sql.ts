@@ -58,7 +58,7 @@ const LOCKED = "select endpoint_id from mirror.outgoing_endpoints where endpoint
 /** Pauses an endpoint, or ends its pause and makes what waits due; false when nothing had to be changed. */
 export async function setEndpointPaused(
   pool: Pool,
-  { endpointId, paused }: { endpointId: string; paused: boolean },
+  pause: { endpointId: string; paused: boolean },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with changed as materialized (
@@ -69,20 +69,9 @@ export async function setEndpointPaused(
        where endpoint_id in (select * from changed) and state = 'pending' and not $2
      )
      select from changed`,
-    [endpointId, paused],
+    [pause.endpointId, pause.paused],
   );
   return rowCount === 1;
-}
-
-/** Makes everything due that waits for its next attempt; returns how many messages that are. */
-export async function sendNow(pool: Pool, endpointId: string): Promise<number> {
-  const { rowCount } = await pool.query(
-    `with endpoint as materialized (${LOCKED})
-     update mirror.outgoing_deliveries set next_attempt_at = clock_timestamp()
-     where endpoint_id in (select * from endpoint) and state = 'pending' and next_attempt_at > clock_timestamp()`,
-    [endpointId],
-  );
-  return rowCount ?? 0;
 }
 
 /**
@@ -92,13 +81,14 @@ export async function sendNow(pool: Pool, endpointId: string): Promise<number> {
 export const AGAIN = `delivery_id = default, state = 'pending', attempts = 0, next_attempt_at = clock_timestamp(),
   taken_until = null, delivered_at = null, created_at = clock_timestamp()`;
 
-/** Sends the dead deliveries of an endpoint again; returns how many there were. */
-export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
+/** Sends now what waits for its next attempt, or again what was given up; returns how many messages that are. */
+export async function sendNow(pool: Pool, endpointId: string, state: "pending" | "dead"): Promise<number> {
   const { rowCount } = await pool.query(
     `with endpoint as materialized (${LOCKED})
-     update mirror.outgoing_deliveries set ${AGAIN}
-     where endpoint_id in (select * from endpoint) and state = 'dead' and event_type <> 'test'`,
-    [endpointId],
+     update mirror.outgoing_deliveries set ${state === "dead" ? AGAIN : "next_attempt_at = clock_timestamp()"}
+     where endpoint_id in (select * from endpoint) and state = $2 and event_type <> 'test'
+       and ($2 = 'dead' or next_attempt_at > clock_timestamp())`,
+    [endpointId, state],
   );
   return rowCount ?? 0;
 }

@@ -12,34 +12,24 @@ const MILLIS_PER_SECOND = 1_000;
 const BEGINNING_BYTES = 1_000;
 const BEGINNING_MS = 1_000;
 
-export type SendResult = {
+/** A failure has no answer; its `code` names the kind, never what was sent. */
+type Outcome =
+  | { readonly kind: "answered"; readonly status: number }
+  | { readonly kind: "failed"; readonly code: string };
+
+export type SendResult = Outcome & {
   /** From the request to the head of the answer, or to the failure. */
   readonly durationMs: number;
-} & (
-  | {
-      readonly kind: "answered";
-      readonly status: number;
-      readonly retryAfterMs: number | null;
-      readonly beginning: Buffer;
-    }
-  /** No answer; `code` names the kind of failure, never what was sent. */
-  | { readonly kind: "failed"; readonly code: string }
-);
+  readonly retryAfterMs: number | null;
+  readonly beginning: Buffer;
+};
 
 export type AttemptResult = "delivered" | "dead" | "pending";
 
 const HTTP_GONE = 410;
 
-/**
- * Interprets an answer to the last attempt, or to one before. Any 2xx: the endpoint has the message. 410: it wants no further
- * ones.
- */
-export function judgeAnswer(
-  answer:
-    | { readonly kind: "answered"; readonly status: number }
-    | { readonly kind: "failed"; readonly code: string },
-  isLast: boolean,
-): { readonly outcome: string; readonly result: AttemptResult } {
+/** Interprets an answer to the last attempt, or to one before. Any 2xx: the endpoint has the message. 410: it wants no further ones. */
+export function judgeAnswer(answer: Outcome, isLast: boolean): { outcome: string; result: AttemptResult } {
   if (answer.kind === "failed") return { outcome: answer.code, result: isLast ? "dead" : "pending" };
   const { status } = answer;
   const outcome = `status ${status}`;
@@ -73,7 +63,9 @@ export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutM
       const beginning = await readBeginning(response);
       return { kind: "answered", durationMs, status: response.status, retryAfterMs, beginning };
     } catch (error) {
-      return { kind: "failed", durationMs: clock.monotonicMs() - startedAtMs, code: nameFailure(error) };
+      const durationMs = clock.monotonicMs() - startedAtMs;
+      const nothing = { retryAfterMs: null, beginning: Buffer.alloc(0) };
+      return { kind: "failed", durationMs, code: nameFailure(error), ...nothing };
     }
   };
 }

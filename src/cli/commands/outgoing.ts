@@ -8,7 +8,6 @@ import {
   readFeedPositionAt,
   removeEndpoint,
   replayFrom,
-  reviveDead,
   sendNow,
 } from "../../outgoing/outgoingEndpoints.sql.ts";
 import {
@@ -93,8 +92,8 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Prom
   if (dead + pending > 0 && !(await isAgreed({ yes }, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const resend = async () => ({
-    hastened: await sendNow(pool, endpoint),
-    revived: await reviveDead(pool, endpoint),
+    hastened: await sendNow(pool, endpoint, "pending"),
+    revived: await sendNow(pool, endpoint, "dead"),
   });
   const sent = await audited(pool, action, resend, ({ revived, hastened }) => revived + hastened);
   if (json === true) return printJson({ endpoint, ...sent });

@@ -15,7 +15,6 @@ import {
   recordListed,
   removeEndpoint,
   replayFrom,
-  reviveDead,
   sendNow,
   setEndpointPaused,
 } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
@@ -199,9 +198,9 @@ describe("outgoing webhooks", () => {
     await see({ reference: "B", updatedAt: at(1) });
     await vi.waitFor(async () => expect(await states()).toContain("dead 4 status 503"), WAIT);
     expect(failing.received).toHaveLength(4);
-    expect(await reviveDead(pool, failing.endpointId)).toBe(1);
+    expect(await sendNow(pool, failing.endpointId, "dead")).toBe(1);
     await vi.waitFor(async () => expect(await states()).toContain("dead 1 status 410"), WAIT);
-    expect(await reviveDead(pool, failing.endpointId)).toBe(1);
+    expect(await sendNow(pool, failing.endpointId, "dead")).toBe(1);
     await vi.waitFor(
       async () => expect((await states()).some((each) => each.startsWith("dead"))).toBe(false),
       WAIT,
@@ -286,7 +285,7 @@ describe("outgoing webhooks", () => {
     await settled("pending 1 status 503");
     const [shown] = await readOutgoingEndpoints(pool);
     expect(shown!.nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(500);
-    expect(await sendNow(pool, endpoint.endpointId)).toBe(1);
+    expect(await sendNow(pool, endpoint.endpointId, "pending")).toBe(1);
     await settled("delivered 2 status 200");
     const { rows } = await pool.query("select last_attempts as attempts from mirror.outgoing_deliveries");
     const attempt = { at: expect.any(Number) as number, ms: expect.any(Number) as number };
@@ -332,7 +331,7 @@ describe("outgoing webhooks", () => {
     }
     expect(types[0]).toMatchObject({ type: "test", source: "live", data: {} });
     expect(await readOutgoingEndpoints(pool)).toMatchObject([{ dead: 0, pending: 0 }]);
-    expect(await reviveDead(pool, "tried")).toBe(0);
+    expect(await sendNow(pool, "tried", "dead")).toBe(0);
   });
 
   it("gets the changes of each order one after the other, with failures and two processes", async () => {
@@ -498,7 +497,7 @@ describe("deliveries", () => {
     await planDeliveries(pool, ALL, 10);
     const former = await takeOne();
     await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
-    expect(await reviveDead(pool, "erp")).toBe(1);
+    expect(await sendNow(pool, "erp", "dead")).toBe(1);
     await recordAttempt(pool, { deliveryId: former, ...END });
     expect(await states()).toEqual(["pending 0 null"]);
     const again = await takeOne();
@@ -525,7 +524,7 @@ describe("deliveries", () => {
     expect(await remove()).toBe(0);
     await pool.query(emptying("changes"));
     await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
-    await reviveDead(pool, endpoint.endpointId);
+    await sendNow(pool, endpoint.endpointId, "dead");
     await settled("dead 1 change_removed");
     await pool.query(
       "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now() - interval '8 days'",
