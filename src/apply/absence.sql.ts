@@ -36,7 +36,7 @@ export interface AbsenceOutcome {
 }
 
 /** For so long a list that shows none of its orders may be an outage; after a day it is how the provider is. */
-export const LIST_IS_EMPTIED = "list_emptied_at > clock_timestamp() - interval '1 day'";
+const LIST_IS_EMPTIED = "list_emptied_at > clock_timestamp() - interval '1 day'";
 
 const STATEMENT = `
 with known as materialized (
