@@ -67,10 +67,7 @@ export function makeHeadSweep(
     },
     next(view, { lease }) {
       if (sweep === undefined) return Promise.resolve(undefined);
-      const { from } = sweep;
-      const behind = rest.windows(view.nowMs).find(({ since, until }) => since <= from && from < until);
-      if (behind !== undefined) sweep = { ...sweep, from: behind.until, whole: false };
-      const before = sweep;
+      const before = stepOver(sweep, rest.windows(view.nowMs));
       const { window, isLast, present } = chooseWindow(before.from, {
         until: addSeconds(before.from, span.seconds()),
         providerNow: view.providerNow,
@@ -97,6 +94,13 @@ export function makeHeadSweep(
     shorten: (job) => span.shorten(chosenPart(job)),
     skip: (job, nowMs) => rest.add(chosenPart(job), nowMs),
   };
+}
+
+/** Goes on behind the windows that are left out, which may follow each other; such a sweep is not whole. */
+function stepOver(sweep: HeadUnderWay, skipped: readonly Window[]): HeadUnderWay {
+  const { from } = sweep;
+  const next = skipped.find(({ since, until }) => since <= from && from < until);
+  return next === undefined ? sweep : stepOver({ ...sweep, from: next.until, whole: false }, skipped);
 }
 
 /** Chooses the window that begins at `from`: up to `until` or to what is left out, or without an end if that is near. */

@@ -129,7 +129,10 @@ export async function beginCycle(
   return { kind: "begun", state: state as CycleState, databaseNow };
 }
 
-/** Notes the window that the list could not serve, and what it answered. Throws LeaseLostError. */
+/**
+ * Notes the window that the list could not serve, and what it answered. Windows that touch are one period: an order at a
+ * bound spoils both. Throws LeaseLostError.
+ */
 export async function noteUnserved(
   pool: Pool,
   lease: Lease,
@@ -139,10 +142,15 @@ export async function noteUnserved(
     pool,
     lease,
     `noted as (
-       update mirror.poll_state set unserved_since = $5::bigint, unserved_until = $6::bigint, unserved_error = $7,
-         unserved_at = case
-           when unserved_since < $6::bigint and unserved_until > $5::bigint then unserved_at else clock_timestamp() end
-       from held where source_id = $4
+       update mirror.poll_state p set unserved_error = $7,
+         unserved_since = case when touches then least(unserved_since, $5::bigint) else $5::bigint end,
+         unserved_until = case when touches then greatest(unserved_until, $6::bigint) else $6::bigint end,
+         unserved_at = case when touches then unserved_at else clock_timestamp() end
+       from held, (
+         select coalesce(unserved_since <= $6::bigint and unserved_until >= $5::bigint, false) as touches
+         from mirror.poll_state where source_id = $4
+       ) before
+       where p.source_id = $4
      )`,
     [sourceId, window.since, window.until, error],
   );

@@ -96,7 +96,10 @@ function lengthOf({ since, until }: Window): number {
 export function makeRest() {
   let resting: { window: Window; untilMs: number }[] = [];
   return {
-    add: (window: Window, nowMs: number) => void resting.push({ window, untilMs: nowMs + REST_MS }),
+    add(window: Window, nowMs: number): Window {
+      resting.push({ window, untilMs: nowMs + REST_MS });
+      return window;
+    },
     windows(nowMs: number): Window[] {
       resting = resting.filter(({ untilMs }) => untilMs > nowMs);
       return resting.map(({ window }) => window);

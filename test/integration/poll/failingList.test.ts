@@ -34,7 +34,7 @@ function breakPagesWith(updatedAt: bigint): void {
 }
 
 describe("a window that the list cannot serve", () => {
-  it("holds up nothing else: what comes later arrives and is proved, and reads of people are sent", async () => {
+  it("is left out: what comes later arrives and is proved, reads of people are sent, and the period is named", async () => {
     const poisoned = secondsAgo(8);
     provider.put("BEFORE", secondsAgo(20));
     provider.put("POISON", poisoned);
@@ -52,8 +52,15 @@ describe("a window that the list cannot serve", () => {
       (await pool.query("select from mirror.proved where since > $1 and until > $1", [poisoned])).rowCount! >
       0;
     await pollUntil(poller, isProved);
-    const { rows } = await pool.query("select from mirror.poll_state where safe_through > $1", [poisoned]);
-    expect(rows).toEqual([]);
+    const isNamed = async () =>
+      (await pool.query("select from mirror.poll_state where unserved_since is not null")).rowCount === 1;
+    await pollUntil(poller, isNamed);
+    const { rows } = await pool.query<{ includes: boolean; error: string; claims: boolean }>(
+      `select unserved_since <= $1 and unserved_until > $1 as includes, unserved_error as error,
+         coalesce(safe_through > $1, false) as claims from mirror.poll_state`,
+      [poisoned],
+    );
+    expect(rows).toEqual([{ includes: true, error: "answered with 500", claims: false }]);
   });
 });
 
