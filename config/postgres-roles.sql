@@ -95,7 +95,7 @@ grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetc
 -- The body of an event about an order whose personal data was erased is blanked when it is applied.
 grant update (body, headers) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
-grant execute on function mirror.proved_until, mirror.follow_up, mirror.find_breaches, mirror.ask_about_claim
+grant execute on function mirror.proved_until, mirror.follow_up, mirror.find_breaches
   to order_mirror_worker, order_mirror_poller;
 
 -- How many webhooks were received and requests sent, and their outcomes.

@@ -60,7 +60,7 @@ const READS_THE_FEED = [
   "newest_feed_position",
   "server_identity",
 ];
-const APPLIES = ["ask_about_claim", "find_breaches", "follow_up", "proved_until"];
+const APPLIES = ["find_breaches", "follow_up", "proved_until"];
 /** The functions of the schema mirror that each role may execute, besides those that only convert their arguments. */
 const EXECUTABLE = {
   order_mirror_web: [...READS_THE_FEED, "explain_incomplete", "record_sources"],
