@@ -143,7 +143,7 @@ const cursorSchema = z.tuple([
     .transform(BigInt)
     .refine((at) => BigInt.asIntN(64, at) === at)
     .nullable(),
-  z.string().max(255),
+  z.string().max(1_024),
 ]);
 
 /** A position in a sorted list, as text for an address. Opaque: clients only return it. */

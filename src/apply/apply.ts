@@ -11,7 +11,7 @@ import {
 import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, SourceEvent, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
-import { applySubjects, type ApplyDeps, type Decision } from "./applySubjects.ts";
+import { applySubjects, BATCH_BYTES_MAX, type ApplyDeps, type Decision } from "./applySubjects.ts";
 import type { EventOrigin, Subject } from "./subject.ts";
 
 /** The content of one answer of the provider. */
@@ -23,6 +23,9 @@ export interface Reads {
   readonly unreadable?: readonly UnreadableOrder[];
   readonly time: ReadTime;
 }
+
+/** No batch is halved below this. */
+const BATCH_BYTES_LEAST = 65_536;
 
 export interface Apply {
   /** Decides on the events at these inbox positions; skips decided ones. */
@@ -48,17 +51,40 @@ export function makeApply(
     if (mode === undefined) throw new TypeError(`the source ${sourceId} is not configured`);
     return mode;
   };
-  return {
-    async applyEvents(seqs) {
-      const events = await readPendingEvents(deps.pool, seqs).catch((error: unknown) => {
-        throw unlessAway(error, "Postgres could not read the inbox now.");
-      });
-      // An event of an unconfigured source waits in the inbox until the source is configured again.
-      const known = events.filter((event) => deps.modes.has(event.sourceId));
-      return applySubjects(
+  let bytesMax = BATCH_BYTES_MAX;
+  /** Applies the first of the events at `seqs`; returns the positions that are left for the next batch. */
+  async function applyFirst(seqs: readonly number[], decisions: Decision[]): Promise<readonly number[]> {
+    const limit = bytesMax;
+    const events = await readPendingEvents(deps.pool, { seqs, bytesMax: limit }).catch((error: unknown) => {
+      throw unlessAway(error, "Postgres could not read the inbox now.");
+    });
+    // An event of an unconfigured source waits in the inbox until the source is configured again.
+    const known = events.filter((event) => deps.modes.has(event.sourceId));
+    decisions.push(
+      ...(await applySubjects(
         deps,
         known.map((event) => interpretEvent(event, { mode: modeOf(event.sourceId), readEvent })),
-      );
+      )),
+    );
+    const bytes = events.reduce((sum, { body }) => sum + body.length, 0);
+    const last = events.at(-1)?.seq ?? Infinity;
+    return bytes < limit ? [] : seqs.filter((seq) => seq > last);
+  }
+
+  return {
+    async applyEvents(seqs) {
+      const decisions: Decision[] = [];
+      for (let left = seqs; left.length > 0;) {
+        try {
+          left = await applyFirst(left, decisions);
+        } catch (error) {
+          // The statement may have timed out by the size of its batch: the next attempt is smaller.
+          bytesMax = Math.max(bytesMax / 2, BATCH_BYTES_LEAST);
+          throw error;
+        }
+        bytesMax = Math.min(bytesMax * 2, BATCH_BYTES_MAX);
+      }
+      return decisions;
     },
     applyReads: (reads) => applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId))),
   };

@@ -248,22 +248,31 @@ export interface PendingEvent {
 }
 
 /**
- * Those events among `seqs` that still await a decision, in inbox order.
+ * Reads the events among `seqs` that still await a decision, in inbox order: the first ones, whose bodies have at most
+ * `bytesMax` bytes together, but at least one.
  *
  * The positions are given for each table separately: given only for the inbox, pending would be scanned from its
- * beginning, over the entries of all decided events that are not vacuumed yet.
+ * beginning, over the entries of all decided events that are not vacuumed yet. The length of a body is known without
+ * reading it.
  */
-export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
+export async function readPendingEvents(
+  pool: Pool,
+  { seqs, bytesMax }: { seqs: readonly number[]; bytesMax: number },
+): Promise<PendingEvent[]> {
   type Row = Omit<PendingEvent, "seq" | "databaseNow"> & { seq: string; databaseNow: string };
   const { rows } = await pool.query<Row>({
     name: "read-pending-events",
     text: `
-      select inbox.seq, inbox.source_id as "sourceId", inbox.event_id as "eventId", inbox.body,
-        mirror.nanos_of(clock_timestamp()) as "databaseNow"
-      from mirror.inbox join mirror.pending using (seq)
-      where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
-      order by inbox.seq`,
-    values: [seqs],
+      select seq, source_id as "sourceId", event_id as "eventId", body, mirror.nanos_of(clock_timestamp()) as "databaseNow"
+      from (
+        select inbox.seq, inbox.source_id, inbox.event_id, inbox.body,
+          sum(octet_length(inbox.body)) over (order by inbox.seq rows unbounded preceding) - octet_length(inbox.body) as before
+        from mirror.inbox join mirror.pending using (seq)
+        where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
+      ) awaiting
+      where before < $2
+      order by seq`,
+    values: [seqs, bytesMax],
   });
   return rows.map((row) => ({ ...row, seq: Number(row.seq), databaseNow: BigInt(row.databaseNow) }));
 }

@@ -6,10 +6,14 @@ import { BATCH_ROWS_MAX } from "./applySubjects.ts";
 /** More recent events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
+/** A pass of so many looks at every position: an event may be committed after one with a later position, or replayed. */
+const PASSES_OF_A_ROUND = 30;
 
 export interface OverdueCheckDeps {
   /** Positions of overdue events beyond `afterSeq`, oldest first, at most `limit`. */
   readonly takeOverdue: (query: { afterSeq: number; limit: number }) => Promise<readonly number[]>;
+  /** The position before the first event beyond `afterSeq` that awaits a decision, overdue or not. */
+  readonly findFirstPending: (query: { afterSeq: number }) => Promise<number>;
   readonly applyEvents: (seqs: readonly number[]) => Promise<readonly unknown[]>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -19,11 +23,20 @@ export interface OverdueCheckDeps {
  * Finds inbox rows that no job took: the queue was flushed, full or unavailable when they were committed. It makes the
  * product converge whatever happens to the queue, with the same code that jobs run.
  */
-export function makeOverdueCheck({ takeOverdue, applyEvents, clock, logger }: OverdueCheckDeps) {
+export function makeOverdueCheck(deps: OverdueCheckDeps) {
+  const { takeOverdue, findFirstPending, applyEvents, clock, logger } = deps;
+  let passes = 0;
+  /**
+   * Where the next pass begins. While a report holds a snapshot, entries of decided events cannot be removed, and each pass
+   * would read them all again.
+   */
+  let firstSeq = 0;
+
   /** Applies all overdue events once; returns how many it decided. */
   async function runOnce(signal?: AbortSignal): Promise<number> {
     let decided = 0;
-    let afterSeq = 0;
+    if (passes % PASSES_OF_A_ROUND === 0) firstSeq = 0;
+    let afterSeq = firstSeq;
     while (!signal?.aborted) {
       const seqs = await takeOverdue({ afterSeq, limit: BATCH_ROWS_MAX });
       if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
@@ -31,6 +44,8 @@ export function makeOverdueCheck({ takeOverdue, applyEvents, clock, logger }: Ov
       afterSeq = seqs.at(-1) ?? afterSeq;
       if (seqs.length < BATCH_ROWS_MAX) break;
     }
+    if (!signal?.aborted) firstSeq = await findFirstPending({ afterSeq: firstSeq });
+    passes += 1;
     if (decided > 0) logger.info({ events: decided }, "applied overdue events that no job took");
     return decided;
   }

@@ -4,7 +4,7 @@ import { renewLease } from "../database/leases.sql.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
 import { openOutgoing } from "../outgoing/outgoing.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
-import { takeOverdue } from "../receive/inbox.sql.ts";
+import { findFirstPending, takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import { composeApply, openApplyPool, openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
@@ -20,6 +20,7 @@ export async function startWorker(deps: QueueDeps): Promise<void> {
   const overdueCheck = makeOverdueCheck({
     takeOverdue: (query) =>
       takeOverdue(pool, { ...query, sourceIds, olderThanSeconds: OVERDUE_AFTER_SECONDS }),
+    findFirstPending: ({ afterSeq }) => findFirstPending(pool, { sourceIds, afterSeq }),
     applyEvents: apply.applyEvents,
     clock,
     logger,

@@ -66,7 +66,10 @@ export async function requestGone(
   );
 }
 
-/** Reads at most `limit` due requests: those of people, then those of events, then those of verifications, each as due. */
+/**
+ * Reads at most `limit` due requests: those of people, then those of events, then those of verifications, each as due. One
+ * that was made in the future is due, because the database's clock was set back.
+ */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
@@ -77,7 +80,7 @@ export async function takeRefetches(
          select from mirror.quarantine q
          where q.source_id = r.source_id and q.reference = r.reference and q.inbox_seq is null) as "isExcepted"
      from mirror.refetches r
-     where source_id = $1 and next_attempt_at <= clock_timestamp()
+     where source_id = $1 and (next_attempt_at <= clock_timestamp() or requested_at > clock_timestamp())
      order by reason not like 'requested by%', request_id is not null, next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
+import { tryDecodeText, tryParseJson } from "../domain/parseJson.ts";
 import { parseHttpDate, type Instant } from "../domain/order/instant.ts";
 import { DeadlineReached } from "../process/abort.ts";
 import type { Clock } from "../process/clock.ts";
@@ -208,13 +209,12 @@ async function readJsonBody(endpoint: string, response: Response): Promise<{ tex
     const text = `the answer to ${endpoint} exceeds ${BODY_BYTES_MAX} bytes`;
     throw new ProviderError(text, { failure: "too_large", status: response.status, retry: "later" });
   }
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return { text, value: JSON.parse(text) };
-  } catch {
-    // Not with the cause, which quotes the body.
+  const text = tryDecodeText(bytes);
+  const value = text === undefined ? undefined : tryParseJson(text);
+  // Without a cause, which would quote the body.
+  if (text === undefined || value === undefined)
     throw makeUnreadable(endpoint, response, "the body is not JSON in UTF-8");
-  }
+  return { text, value };
 }
 
 /** Releases the connection without reading further. */

@@ -108,7 +108,8 @@ export interface OverdueQuery {
 }
 
 /**
- * Inbox positions that have awaited a decision for at least `olderThanSeconds`, oldest first, at most `limit`.
+ * Lists inbox positions that have awaited a decision for at least `olderThanSeconds`, oldest first, at most `limit`; and
+ * those that were received in the future, because the database's clock was set back.
  *
  * Nothing is claimed: applying an event twice concurrently is harmless, and its decision removes it from here.
  */
@@ -118,9 +119,28 @@ export async function takeOverdue(pool: Pool, query: OverdueQuery): Promise<numb
     text: `
       select seq from mirror.pending
       where seq > $1 and source_id = any ($2::text[])
-        and received_at <= clock_timestamp() - make_interval(secs => $3)
+        and (received_at <= clock_timestamp() - make_interval(secs => $3) or received_at > clock_timestamp())
       order by seq limit $4`,
     values: [query.afterSeq ?? 0, query.sourceIds, query.olderThanSeconds, query.limit],
   });
   return rows.map((row) => Number(row.seq));
+}
+
+/**
+ * Finds the position beyond which an event of these sources may await a decision, as far as those beyond `afterSeq` tell: the
+ * last one in the inbox if none does.
+ */
+export async function findFirstPending(
+  pool: Pool,
+  { sourceIds, afterSeq }: Pick<OverdueQuery, "sourceIds"> & { readonly afterSeq: number },
+): Promise<number> {
+  const { rows } = await pool.query<{ before: string }>({
+    name: "find-first-pending",
+    text: `
+      select coalesce(
+        (select seq - 1 from mirror.pending where seq > $1 and source_id = any ($2::text[]) order by seq limit 1),
+        (select seq from mirror.inbox order by seq desc limit 1), $1) as before`,
+    values: [afterSeq, sourceIds],
+  });
+  return Number(rows[0]?.before ?? afterSeq);
 }

@@ -201,9 +201,11 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
 /** Refuses what can be refused before the body is read: method, encoding and type. */
 function refuseByHead({ method, headers }: Call): ReceiveOutcome | undefined {
   if (method !== "POST") return "method_not_allowed";
-  const encoding = (headers["content-encoding"]?.[0] ?? "identity").trim().toLowerCase();
-  if (encoding !== "identity") return "unsupported_encoding";
-  return JSON_TYPE.test(headers["content-type"]?.[0] ?? "") ? undefined : "unsupported_type";
+  // A header without a value says nothing, and a proxy may have joined two equal ones.
+  const encoding = headers["content-encoding"]?.[0]?.trim().toLowerCase();
+  if (encoding !== undefined && encoding !== "" && encoding !== "identity") return "unsupported_encoding";
+  const types = (headers["content-type"]?.[0] ?? "").split(",");
+  return types.every((type) => JSON_TYPE.test(type)) ? undefined : "unsupported_type";
 }
 
 type BodyBudget = ReturnType<typeof makeBodyBudget>;

@@ -1,7 +1,6 @@
-import { isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { tryParseJson } from "../domain/parseJson.ts";
+import { tryDecodeText, tryParseJson } from "../domain/parseJson.ts";
 import { tryParseInstant } from "../domain/order/instant.ts";
 import type { EventReader, SourceEvent } from "../domain/source/orderSource.ts";
 import { readReference, readSnapshot } from "./order.ts";
@@ -43,8 +42,8 @@ function unreadable(reason: "not_json" | "not_an_envelope" | "unreadable_order",
 }
 
 function parseBody(body: Buffer): { text: string; value: unknown } | undefined {
-  if (!isUtf8(body)) return undefined;
-  const text = body.toString("utf8");
+  const text = tryDecodeText(body);
+  if (text === undefined) return undefined;
   const value = tryParseJson(text);
   return value === undefined ? undefined : { text, value };
 }

@@ -40,24 +40,33 @@ export const orderResponseSchema = orderSchema.extend({ request_id: z.string() }
 /** Text that Postgres can hold: a NUL or half a surrogate pair would refuse the whole row. */
 const isStorable = (text: string) => !text.includes("\0") && text.isWellFormed();
 
-// An index holds no text beyond some 2,700 bytes.
-const readableReference = z.string().min(1).max(255).refine(isStorable);
-const EXTERNAL_ID_LENGTH_MAX = 512;
+/** The spec shows no lengths. An index holds no text beyond some 2,700 bytes. */
+const IDENTIFIER_LENGTH_MAX = 1_024;
+const IDENTIFIER_BYTES_MAX = 2_048;
+const isIndexable = (text: string) =>
+  text.length <= IDENTIFIER_LENGTH_MAX && Buffer.byteLength(text) <= IDENTIFIER_BYTES_MAX;
+const readableReference = z.string().min(1).refine(isStorable).refine(isIndexable);
 const STATUS_LENGTH_MAX = 255;
 
 /** The parts that identify and order a snapshot are required; `readFields` reads what it can of the rest. */
-const identifiedOrder = z.object({ reference: readableReference, updatedAt: z.string() });
+const identifiedOrder = z.object({ reference: z.string().min(1).refine(isStorable), updatedAt: z.string() });
 
 /**
  * Reads an order object from its JSON text. `value` is the result of `JSON.parse(raw)`.
  *
  * A known field that cannot be read becomes null; `raw` keeps it. Throws UnreadableSnapshotError if there is no usable
- * `reference` or `updatedAt`, or if the nesting is deeper than any order's.
+ * `reference` or `updatedAt`, if `reference` or `externalOrderId` is longer than any index holds, or if the nesting is
+ * deeper than any order's.
  */
 export function readSnapshot(raw: string, value: unknown): Snapshot {
   const result = identifiedOrder.safeParse(value);
   if (!result.success) throw new UnreadableSnapshotError(`not an order: ${describeMistakes(result.error)}`);
   const { reference, updatedAt } = result.data;
+  const externalOrderId = readIdentifier(raw, membersOf(value)["externalOrderId"]);
+  for (const [name, text] of Object.entries({ reference, externalOrderId })) {
+    if (text !== null && !isIndexable(text))
+      throw new UnreadableSnapshotError(`${name} is longer than 1,024 characters, or than 2,048 bytes`);
+  }
   const version = tryParseInstant(updatedAt);
   if (version === undefined) throw new UnreadableSnapshotError("not an order: updatedAt is not a date-time");
   const canonical = canonicalJson({ ...membersOf(value), updatedAt: undefined });
@@ -65,7 +74,7 @@ export function readSnapshot(raw: string, value: unknown): Snapshot {
     throw new UnreadableSnapshotError(`not an order: nested deeper than ${JSON_DEPTH_MAX} levels`);
   }
   return {
-    fields: readFields(reference, membersOf(value)),
+    fields: readFields({ reference, externalOrderId }, membersOf(value)),
     version,
     hash: hash("sha256", canonical, "hex"),
     raw,
@@ -84,7 +93,10 @@ export function readOrderResponse(text: string): Snapshot {
 }
 
 /** Null for whatever cannot be read. By hand: a schema for this took a sixth of what interpreting an event costs. */
-function readFields(reference: string, order: Members): OrderFields {
+function readFields(
+  { reference, externalOrderId }: Pick<OrderFields, "reference" | "externalOrderId">,
+  order: Members,
+): OrderFields {
   const fleet = membersOf(order["fleet"]);
   const branch = membersOf(order["branch"]);
   const schedule = membersOf(order["schedule"]);
@@ -92,7 +104,7 @@ function readFields(reference: string, order: Members): OrderFields {
   const { livemode } = order;
   return {
     reference,
-    externalOrderId: readText(order["externalOrderId"], EXTERNAL_ID_LENGTH_MAX),
+    externalOrderId,
     status: readText(order["status"], STATUS_LENGTH_MAX) ?? "",
     livemode: typeof livemode === "boolean" ? livemode : null,
     fleetName: readText(fleet["name"]),
@@ -107,6 +119,11 @@ function readFields(reference: string, order: Members): OrderFields {
     realPickupTime: readTime(order["realPickupTime"]),
     realDeliveryTime: readTime(order["realDeliveryTime"]),
   };
+}
+
+/** Reads the business's own identifier: of a number its digits as they are in the text, which JSON.parse would round. */
+function readIdentifier(raw: string, value: unknown): string | null {
+  return typeof value === "number" ? (rawMember(raw, "externalOrderId") ?? null) : readText(value);
 }
 
 export type Members = Readonly<Record<string, unknown>>;

@@ -224,6 +224,62 @@ describe("events", () => {
     expect(await count("quarantine")).toBe(0);
   });
 
+  it("that begin with a byte order mark are read like those without", async () => {
+    const body = makeEventBody({ id: "1", order: { reference: "R1", updatedAt: at(1) } });
+    expect(await tell(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), body]))).toMatchObject([
+      { verdict: "applied" },
+    ]);
+    const { rows } = await pool.query<{ reference: string }>(
+      "select raw ->> 'reference' as reference from mirror.snapshots",
+    );
+    expect(rows).toEqual([{ reference: "R1" }]);
+  });
+
+  it("are applied however large they are together, each batch within its bytes", async () => {
+    const bodies = Array.from({ length: 9 }, (_, index) => {
+      const more = { note: String(index).repeat(900_000) };
+      return makeEventBody({ id: `${index}`, order: { reference: `R${index}`, updatedAt: at(1), more } });
+    });
+    let statements = 0;
+    const countOne = () => void (statements += 1);
+    pool.on("acquire", countOne);
+    const decisions = await tell(...bodies);
+    pool.off("acquire", countOne);
+    expect(decisions.map(({ verdict }) => verdict)).toEqual(bodies.map(() => "applied"));
+    // One to store them; each of two batches reads the inbox and applies.
+    expect(statements).toBe(5);
+    expect(await count("pending")).toBe(0);
+  });
+
+  it("of references and numbers of the business as long as an index holds are applied; beyond, they say why not", async () => {
+    const long = "R".repeat(1_024);
+    const sketches = [
+      { reference: long, updatedAt: at(1), more: { externalOrderId: "é".repeat(1_024) } },
+      { reference: `${long}R`, updatedAt: at(1) },
+      { reference: "日".repeat(700), updatedAt: at(1) },
+      { reference: "R1", updatedAt: at(1), more: { externalOrderId: "E".repeat(1_025) } },
+    ];
+    await tell(...sketches.map((order, index) => makeEventBody({ id: `${index}`, order })));
+    expect(await readOrders()).toMatchObject([{ reference: long, external_order_id: "é".repeat(1_024) }]);
+    const { rows } = await pool.query<{ detail: string }>(
+      "select detail from mirror.quarantine order by inbox_seq",
+    );
+    expect(rows.map(({ detail }) => detail)).toEqual(
+      ["reference", "reference", "externalOrderId"].map(
+        (name) => `${name} is longer than 1,024 characters, or than 2,048 bytes`,
+      ),
+    );
+  });
+
+  it("have a number of the business as text, digit by digit", async () => {
+    const order = { reference: "R1", updatedAt: at(1), more: { externalOrderId: 0 } };
+    const body = makeEventBody({ id: "1", order })
+      .toString()
+      .replace('"externalOrderId":0', '"externalOrderId":12345678901234567890');
+    await tell(Buffer.from(body));
+    expect(await readOrders()).toMatchObject([{ external_order_id: "12345678901234567890" }]);
+  });
+
   it("that the database refuses are quarantined, and the rest of the batch is applied", async () => {
     await refusing(async () => {
       const events = Array.from({ length: 9 }, (_, index) => {

@@ -1,7 +1,12 @@
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { insertEvents, takeOverdue, type IncomingEvent } from "../../../src/receive/inbox.sql.ts";
+import {
+  findFirstPending,
+  insertEvents,
+  takeOverdue,
+  type IncomingEvent,
+} from "../../../src/receive/inbox.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -47,6 +52,15 @@ describe("insertEvents", () => {
     expect(await readRows()).toEqual([]);
   });
 
+  it("stores both bodies that come under one event id", async () => {
+    const stored = await insertEvents(database.pool, [makeEvent("a", "one"), makeEvent("a", "two")]);
+    expect(stored).toHaveLength(2);
+    expect((await readRows()).map((row) => [row.event_id, row.body, row.pending])).toEqual([
+      ["a", "one", true],
+      ["a", "two", true],
+    ]);
+  });
+
   it("does not deadlock with a process that stores the same events in another sequence", async () => {
     const pools = [1, 2, 3].map((number) =>
       makePool({ url: database.url, purpose: `writer ${number}`, max: 2, statementTimeoutMs: 10_000 }),
@@ -87,6 +101,27 @@ describe("takeOverdue", () => {
     expect(await takeOverdue(database.pool, query)).toEqual(seqs.slice(0, 2));
     expect(await takeOverdue(database.pool, { ...query, limit: 1 })).toEqual(seqs.slice(0, 1));
     expect(await takeOverdue(database.pool, { ...query, afterSeq: seqs[0] ?? 0 })).toEqual(seqs.slice(1, 2));
+  });
+
+  it("returns events that were received before the clock was set back", async () => {
+    const [stored] = await insertEvents(database.pool, [makeEvent("a")]);
+    await database.pool.query(
+      "update mirror.pending set received_at = clock_timestamp() + interval '1 hour'",
+    );
+    const query = { sourceIds: ["live"], olderThanSeconds: 5, limit: 9 };
+    expect(await takeOverdue(database.pool, query)).toEqual([stored?.seq]);
+  });
+
+  it("can begin at the first event that awaits a decision, or beyond all of them", async () => {
+    const [one, two] = await insertEvents(database.pool, [makeEvent("a"), makeEvent("b")]);
+    const query = { sourceIds: ["live"], afterSeq: 0 };
+    const first = () => findFirstPending(database.pool, query);
+    expect(await first()).toBe(one!.seq - 1);
+    await database.pool.query("delete from mirror.pending where seq = $1", [one!.seq]);
+    expect(await first()).toBe(two!.seq - 1);
+    expect(await findFirstPending(database.pool, { ...query, sourceIds: ["test"] })).toBe(two!.seq);
+    await database.pool.query("delete from mirror.pending");
+    expect(await first()).toBe(two!.seq);
   });
 
   it("returns nothing for other sources", async () => {

@@ -4,7 +4,7 @@ import { untilWaiting } from "../../support/servers/beside.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { ask } from "../../support/http/ask.ts";
-import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
+import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
 import {
   makeBody,
   post,
@@ -264,5 +264,20 @@ describe("an overloaded receiver", () => {
     const sendLarge = async () =>
       (await post(receiving.port, makeBody("evt_large", "x".repeat(150_000)))).status;
     await expect.poll(sendLarge, PATIENCE).toBe(200);
+  });
+
+  it("gets the room of a refused body back", async () => {
+    const limits = { bodyBytes: 128 * KIBIBYTE, bodiesBytes: 256 * KIBIBYTE };
+    const receiving = await startReceiving({ url: database.url, limits });
+    onTestFinished(() => receiving.close());
+    const tooLong = Buffer.alloc(130 * KIBIBYTE, "x");
+    const half = tooLong.subarray(0, 65 * KIBIBYTE);
+    const part = `${half.length.toString(16)}\r\n`;
+    for (let count = 0; count < 6; count += 1) {
+      const head = headOf(tooLong, ["Transfer-Encoding", "chunked"]);
+      const answer = await sendRaw(receiving.port, head, part, half, "\r\n", part, half, "\r\n0\r\n\r\n");
+      expect(answer.status).toBe(413);
+    }
+    expect((await post(receiving.port, makeBody("evt_1", "x".repeat(100_000)))).status).toBe(200);
   });
 });

@@ -24,6 +24,8 @@ function makeInbox(pending: number[], held: readonly number[] = []) {
   const applied: number[] = [];
   return {
     applied,
+    findFirstPending: ({ afterSeq }: { afterSeq: number }) =>
+      Promise.resolve((pending.find((seq) => seq > afterSeq) ?? 1_001) - 1),
     takeOverdue: ({ afterSeq, limit }: { afterSeq: number; limit: number }) =>
       Promise.resolve(pending.filter((seq) => seq > afterSeq).slice(0, limit)),
     applyEvents: (seqs: readonly number[]) => {
@@ -61,6 +63,22 @@ describe("the overdueCheck", () => {
     expect(inbox.applied[0]).toBe(301);
   });
 
+  it("begins at the first event that waits, and at all of them each minute", async () => {
+    const inbox = makeInbox([900, 901], [900]);
+    const begun: number[] = [];
+    const overdueCheck = makeOverdueCheck({
+      ...inbox,
+      takeOverdue: (query) => {
+        begun.push(query.afterSeq);
+        return inbox.takeOverdue(query);
+      },
+      clock: makeSteppedClock().clock,
+      logger: silentLogger,
+    });
+    for (let pass = 0; pass < 31; pass += 1) await overdueCheck.runOnce();
+    expect(begun).toEqual([0, ...Array.from({ length: 29 }, () => 899), 0]);
+  });
+
   it("runs again after an outage, and ends when it is closed", async () => {
     const inbox = makeInbox(positions(3));
     const stepped = makeSteppedClock();
@@ -72,9 +90,10 @@ describe("the overdueCheck", () => {
       }
       return inbox.applyEvents(seqs);
     };
-    const { takeOverdue } = inbox;
+    const { takeOverdue, findFirstPending } = inbox;
     const overdueCheck = makeOverdueCheck({
       takeOverdue,
+      findFirstPending,
       applyEvents,
       clock: stepped.clock,
       logger: silentLogger,

@@ -98,7 +98,7 @@ describe("readSnapshot", () => {
     [{ reference: 5, updatedAt: at(1) }],
     [{ reference: "a\0b", updatedAt: at(1) }],
     [{ reference: "\ud800", updatedAt: at(1) }],
-    [{ reference: "x".repeat(256), updatedAt: at(1) }],
+    [{ reference: "x".repeat(1_025), updatedAt: at(1) }],
     [{ reference: "R1" }],
     [{ reference: "R1", updatedAt: null }],
     [{ reference: "R1", updatedAt: "2026-03-01" }],
