@@ -104,10 +104,14 @@ export type MirrorDeps = Omit<RoleDeps, "clock" | "metrics" | "shutdown"> & Part
 
 /** A mirror in a server of our own. @internal */
 export interface OwnMirror extends Mirror {
-  /** Refuses what is like an address of webhooks or of the API and is none, strictly as the provider does. */
-  readonly others: Handler;
+  /**
+   * Refuse what is like an address of webhooks or of the API and is none, strictly as the provider does. Each belongs only
+   * where its part is served: the handler of the API answers the API's true addresses too.
+   */
+  readonly others: { readonly webhooks: Handler; readonly api: Handler };
 }
 
+const VERSIONED = /^\/v\d/i;
 const OPS = /^\/ops(?:[/?]|$)/;
 const METRICS = /^\/metrics(?:\?|$)/;
 const PROBES = /^\/(?:livez|readyz|metrics|openapi\.json|docs(?:\/[\w.-]+)?)(?:\?|$)/;
@@ -165,11 +169,15 @@ export function composeMirror(given: MirrorDeps): OwnMirror {
     api: answer(ours.api, ({ api }) => api),
     ops: answer(ours.ops, ({ ops }) => ops),
     probes: answer(ours.probes, ({ probes }) => probes),
-    others(request, response, next) {
-      const { url = "" } = request;
-      const isWebhook = url.startsWith("/webhooks/") && !ours.webhooks(request);
-      const handle = isWebhook ? web?.webhooks : /^\/v\d/i.test(url) ? web?.api : undefined;
-      (handle ?? leave)(request, response, next);
+    others: {
+      webhooks(request, response, next) {
+        const isLike = request.url?.startsWith("/webhooks/") && !ours.webhooks(request);
+        ((isLike && web?.webhooks) || leave)(request, response, next);
+      },
+      api(request, response, next) {
+        const isLike = VERSIONED.test(request.url ?? "");
+        ((isLike && web?.api) || leave)(request, response, next);
+      },
     },
     receive: async (call) => web?.receive(call) ?? { status: 503, headers: { "Retry-After": "1" }, body: "" },
     async migrate() {

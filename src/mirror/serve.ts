@@ -48,7 +48,17 @@ export async function serve(mirror: OwnMirror, place: Place, logger: Logger): Pr
   const toOps: Handler = ({ url }, response, next) =>
     url === "/" ? void response.writeHead(303, { Location: "/ops/start" }).end() : next();
   const { api, ops, probes, others } = mirror;
-  const readers = [api, ops, probes, toOps, others, setAnswerHeaders, stampAnswer, refuseAnyAddress];
+  const readers = [
+    api,
+    ops,
+    probes,
+    toOps,
+    others.webhooks,
+    others.api,
+    setAnswerHeaders,
+    stampAnswer,
+    refuseAnyAddress,
+  ];
   const answer = checkAddress(inTurn(readers, logger), { host, publicUrls });
   if (webhookPort === null) {
     // Without the check of the name: senders may use any that leads here, and prove who they are.
@@ -57,7 +67,11 @@ export async function serve(mirror: OwnMirror, place: Place, logger: Logger): Pr
     const server = await open(receive, port, "PORT");
     return { url: server.url, webhooksUrl: server.url, close: server.close };
   }
-  const webhooks = await open(answerOnly([mirror.webhooks, others], logger), webhookPort, "WEBHOOK_PORT");
+  const webhooks = await open(
+    answerOnly([mirror.webhooks, others.webhooks], logger),
+    webhookPort,
+    "WEBHOOK_PORT",
+  );
   const rest = await open(answer, port, "PORT").catch(async (error: unknown) => {
     await webhooks.close();
     throw error;
