@@ -180,7 +180,7 @@ describe("pages", () => {
       response.on("drain", more);
       more();
     };
-    await expect(client.order("DO-1")).rejects.toMatchObject({ failure: "unreadable" });
+    await expect(client.order("DO-1")).rejects.toMatchObject({ failure: "too_large" });
     await closed;
     answer = (_request, response) =>
       void response.writeHead(200, { "content-type": "text/html" }).end(SECRET);

@@ -82,6 +82,7 @@ it("migrates as an account whose search_path leaves out public, on a server that
   const slow = makeMigration("0002_slow", "select pg_sleep(0.5)");
   const known = [makeMigration("0001_first", "create table public.first (a int)"), slow];
   expect(await migrate(url, { migrations: known })).toEqual(["0001_first", "0002_slow"]);
+  await query(`alter database ${String(row?.["name"])} reset idle_session_timeout`);
   expect(await kindsOf(url, known)).toEqual([]);
 });
 

@@ -58,7 +58,7 @@ describe("a wrong option is refused with its name and what it must be, and no se
       /^sources, source live, apiKey belongs to live mode/,
     ],
     [
-      { sources: [{ ...LIVE, webhookSecrets: ["hunter2!"] }] },
+      { sources: [{ ...LIVE, webhookSecrets: [`whsec_${"c2VjcmV0".repeat(4)}`, "hunter2!"] }] },
       /^sources, source live, webhookSecrets is wrong: /,
     ],
     [{ sources: [{ ...LIVE, webhookScheme: "none" }] }, /^sources, source live, webhookScheme is wrong: /],
