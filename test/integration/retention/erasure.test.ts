@@ -304,7 +304,7 @@ describe("the command", () => {
 
   it("explains what to do about an unknown order", async () => {
     const unknown = await run("ORD-9", "--yes");
-    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("--source") as unknown });
+    expect(unknown).toMatchObject({ code: 3, stderr: expect.stringContaining("--source") as unknown });
     const kept = await run("ORD-9", "--source", "live", "--yes");
     expect(kept.code).toBe(0);
     await tell(sketch("ORD-9"));
