@@ -30,8 +30,8 @@ interface ProviderErrorFacts {
  * - `key_refused`: 401; `not_found`: the provider says `order_not_found`;
  * - `rate_limited`: 429, or not sent because its turn is too far away; `retry.afterMs` and `policy` say more;
  * - `timeout`, `unavailable` (no answer, one that was cut off, a 5xx, or a 404 or 410 for one order without that code, which
- *   any gateway may send), `unreadable` (a success that is not JSON, too large, or not as in the spec): whether the
- *   provider did what was asked is unknown;
+ *   any gateway may send), `unreadable` (a success that is not JSON, or not as in the spec), `too_large` (a success with
+ *   more bytes than are read): whether the provider did what was asked is unknown;
  * - `refused`: everything else, by `status` and `code`.
  */
 export class ProviderError extends SourceError {
@@ -50,7 +50,7 @@ export class ProviderError extends SourceError {
 
   constructor(message: string, facts: ProviderErrorFacts) {
     super(message, facts);
-    const isOutcomeUnknown = ["timeout", "unavailable", "unreadable"].includes(facts.failure);
+    const isOutcomeUnknown = ["timeout", "unavailable", "unreadable", "too_large"].includes(facts.failure);
     this.failure = facts.failure;
     this.status = facts.status ?? null;
     this.code = facts.code ?? null;

@@ -207,7 +207,7 @@ async function readJsonBody(endpoint: string, response: Response): Promise<{ tex
   const bytes = await readBytes(response.body, BODY_BYTES_MAX);
   if (bytes === undefined) {
     const text = `the answer to ${endpoint} exceeds ${BODY_BYTES_MAX} bytes`;
-    throw new ProviderError(text, { failure: "too_large", status: response.status, retry: "later" });
+    throw new ProviderError(text, { failure: "too_large", status: response.status });
   }
   const text = tryDecodeText(bytes);
   const value = text === undefined ? undefined : tryParseJson(text);
