@@ -376,8 +376,8 @@ class CycleReads {
   }
 
   /**
-   * A window that fails is continued in the next cycle; if it fails again, it is halved, down to seconds. What fails even
-   * then is left out: the sweep goes on behind it, and a condition names it.
+   * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to seconds.
+   * What fails even then is left out: the sweep goes on behind it, and a condition names it.
    */
   async #noteFailure(work: Work, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
@@ -391,9 +391,11 @@ class CycleReads {
     }
     work.failures += 1;
     await sweep.noteFailure?.(job, term, describeMessage(error));
-    const fails = work.failures >= FAILURES_BEFORE_SHORTER;
-    if (fails || error instanceof WalkStalledError) reader.forget();
-    if (!fails) return this.#rest(work, error);
+    // Its walk has asked several times already, and begins anew; as many requests again are for the next cycle.
+    const isStalled = error instanceof WalkStalledError;
+    if (isStalled) this.#rest(work, error);
+    else if (work.failures < FAILURES_BEFORE_SHORTER) return this.#rest(work, error);
+    reader.forget();
     const nowMs = clock.monotonicMs();
     const { answeredMs, begunMs } = this.#works;
     const lately = nowMs - ANSWERED_MS;

@@ -71,7 +71,8 @@ export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): Sca
   if (scan.offset > 0 && !overlapsPreviousPage(scan, rows)) return stepFurtherBack(scan);
   if (!full) return { kind: "read" };
   const end = scan.offset + rows.length;
-  if (seenRows !== undefined && end > REPEATS_MAX * (seenRows + rows.length)) return { kind: "stalled" };
+  if (seenRows !== undefined && end > REPEATS_MAX * Math.max(seenRows, rows.length))
+    return { kind: "stalled" };
   const last = lastVersion(rows);
   if (last === undefined) return { kind: "lost" };
   const stepBack = chooseStepBack(scan, rows, last);

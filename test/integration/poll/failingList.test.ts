@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { ProviderError } from "../../../src/provider/errors.ts";
+import type { WindowPage } from "../../../src/domain/source/orderSource.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -22,46 +23,63 @@ const countOrders = async (pattern: string) =>
   (await pool.query("select from mirror.orders where reference like $1", [pattern])).rowCount!;
 const makeUnavailable = () => new ProviderError("answered with 500", { failure: "unavailable", status: 500 });
 
-/** Answers with 500 whenever the order would be on the page. */
-function breakPagesWith(updatedAt: bigint): void {
+/** Answers otherwise whenever the order would be on the page. */
+function breakPagesWith(updatedAt: bigint, answer: (page: WindowPage) => WindowPage): void {
   const listWindow = provider.listWindow.bind(provider);
   vi.spyOn(provider, "listWindow").mockImplementation(async (query, options) => {
     const page = await listWindow(query, options);
     const versions = page.elements.map((one) => (one.kind === "order" ? one.snapshot.version : 0n));
-    if (versions.includes(updatedAt)) throw makeUnavailable();
-    return page;
+    return versions.includes(updatedAt) ? answer(page) : page;
   });
 }
 
+const FAULTS: readonly [string, (page: WindowPage) => WindowPage, RegExp][] = [
+  [
+    "answers with 500",
+    () => {
+      throw makeUnavailable();
+    },
+    /^answered with 500$/,
+  ],
+  [
+    "promises orders and lists none",
+    (page) => ({ ...page, elements: [], hasMore: true }),
+    /does not list them/,
+  ],
+];
+
 describe("a window that the list cannot serve", () => {
-  it("is left out: what comes later arrives and is proved, reads of people are sent, and the period is named", async () => {
-    const poisoned = secondsAgo(8);
-    provider.put("BEFORE", secondsAgo(20));
-    provider.put("POISON", poisoned);
-    for (let order = 0; order < 20; order += 1) provider.put(`LATER${order}`, secondsAgo(4 - order / 10));
-    breakPagesWith(poisoned);
-    const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT1M" });
-    await requestRefetches(pool, {
-      sourceId: "live",
-      references: ["BEFORE"],
-      reason: "requested by a person",
-    });
-    expect(await poll(poller)).toMatchObject({ refetches: 1 });
-    await pollUntil(poller, async () => (await countOrders("LATER%")) === 20);
-    const isProved = async () =>
-      (await pool.query("select from mirror.proved where since > $1 and until > $1", [poisoned])).rowCount! >
-      0;
-    await pollUntil(poller, isProved);
-    const isNamed = async () =>
-      (await pool.query("select from mirror.poll_state where unserved_since is not null")).rowCount === 1;
-    await pollUntil(poller, isNamed);
-    const { rows } = await pool.query<{ includes: boolean; error: string; claims: boolean }>(
-      `select unserved_since <= $1 and unserved_until > $1 as includes, unserved_error as error,
+  it.each(FAULTS)(
+    "is left out where it %s: later orders are proved, and it is named",
+    async (_, fault, error) => {
+      const poisoned = secondsAgo(8);
+      provider.put("BEFORE", secondsAgo(20));
+      provider.put("POISON", poisoned);
+      for (let order = 0; order < 20; order += 1) provider.put(`LATER${order}`, secondsAgo(4 - order / 10));
+      breakPagesWith(poisoned, fault);
+      const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT1M" });
+      await requestRefetches(pool, {
+        sourceId: "live",
+        references: ["BEFORE"],
+        reason: "requested by a person",
+      });
+      expect(await poll(poller)).toMatchObject({ refetches: 1 });
+      await pollUntil(poller, async () => (await countOrders("LATER%")) === 20);
+      const isProved = async () =>
+        (await pool.query("select from mirror.proved where since > $1 and until > $1", [poisoned]))
+          .rowCount! > 0;
+      await pollUntil(poller, isProved);
+      const isNamed = async () =>
+        (await pool.query("select from mirror.poll_state where unserved_since is not null")).rowCount === 1;
+      await pollUntil(poller, isNamed);
+      const { rows } = await pool.query<{ includes: boolean; error: string; claims: boolean }>(
+        `select unserved_since <= $1 and unserved_until > $1 as includes, unserved_error as error,
          coalesce(safe_through > $1, false) as claims from mirror.poll_state`,
-      [poisoned],
-    );
-    expect(rows).toEqual([{ includes: true, error: "answered with 500", claims: false }]);
-  });
+        [poisoned],
+      );
+      expect(rows).toEqual([{ includes: true, error: expect.stringMatching(error), claims: false }]);
+    },
+  );
 });
 
 it("one failed request costs one request: the walk goes on where it was", async () => {
