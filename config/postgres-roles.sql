@@ -92,6 +92,9 @@ grant update, delete on mirror.pending to order_mirror_worker, order_mirror_poll
 grant insert, update on mirror.orders to order_mirror_worker, order_mirror_poller;
 grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetches
   to order_mirror_worker, order_mirror_poller;
+-- A claim takes over the request for a single read that stands already (mirror.follow_up).
+grant update (reason, claim_version, requested_at, next_attempt_at, attempts, failures, last_error)
+  on mirror.refetches to order_mirror_worker;
 -- The body of an event about an order whose personal data was erased is blanked when it is applied.
 grant update (body, headers) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
