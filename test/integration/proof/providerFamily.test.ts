@@ -114,6 +114,9 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
   await expectEqualReads(world);
 });
 
+/** Zeros at the end of the seconds are no digits: an event to the second stays the text of its state. */
+const PADDED_UPDATED_AT = /("updatedAt":"[^".]*)\.0+(?=[Z+-])/;
+
 /** Expects that the mirror lists the provider's orders as the same text, and its branches. */
 async function expectEqualReads({ pool, sandbox, steer }: VirtualWorld): Promise<void> {
   const mirror = await serve(makeTestApi({ pool }));
@@ -130,7 +133,7 @@ async function expectEqualReads({ pool, sandbox, steer }: VirtualWorld): Promise
     }
   };
   const texts = (orders: Iterable<Record<string, unknown>>) =>
-    [...orders].map((order) => JSON.stringify(order)).toSorted();
+    [...orders].map((order) => JSON.stringify(order).replace(PADDED_UPDATED_AT, "$1")).toSorted();
   const orders = texts(await readAll(mirror.url, "/v1/orders"));
   expect(orders.length).toBeGreaterThan(PAST_ORDERS);
   expect(orders).toEqual(texts((await readLiveOrders(steer)).values()));
