@@ -95,7 +95,7 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
 
   const unknown = await runProgram(["outgoing", "retry", "none", "--yes"], env);
   expect(unknown.code).toBe(2);
-  expect(unknown.stderr).toContain("`order-mirror outgoing list` shows the endpoints");
+  expect(unknown.stderr).toContain("`order-mirror outgoing list` shows the known endpoints");
   const ending = await demo.stop("SIGINT");
   expect(ending.signal).toBe("SIGINT");
   expect(ending.stderr).not.toMatch(/took too long/);

@@ -66,7 +66,9 @@ export async function startForeignProvider({ branch = "branch-1" } = {}): Promis
     const reference = decodeURIComponent(url.pathname.slice(ORDERS.length + 1));
     const order = orders.get(reference);
     const plain =
-      order === undefined ? json(404, { error: "no such order" }) : json(200, write(reference, order));
+      order === undefined
+        ? json(404, { error: "no such order", code: "order_not_found" })
+        : json(200, write(reference, order));
     return singly.get(reference) ?? plain;
   }
 
