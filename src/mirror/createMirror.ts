@@ -186,11 +186,7 @@ export function composeMirror(given: MirrorDeps): OwnMirror {
     },
     async start({ web: answers = true, worker = false, poller = false } = {}) {
       const parts = { web: answers, worker, poller };
-      if (closed) throw new ConfigurationError("The mirror is closed.", { fix: "Create another one." });
-      if (run !== undefined && JSON.stringify(run.parts) !== JSON.stringify(parts))
-        throw new ConfigurationError("The mirror has started with other parts.", {
-          fix: "Start it once, with all parts that this process is to have.",
-        });
+      assertStartable(parts, { closed, run });
       if (run === undefined) {
         const shutdown = makeShutdown({ logger, isPart: true });
         run = { parts, shutdown, started: start(parts, shutdown) };
@@ -202,6 +198,18 @@ export function composeMirror(given: MirrorDeps): OwnMirror {
       await run?.shutdown.run("the mirror is closed");
     },
   };
+}
+
+/** Throws ConfigurationError after a close, and at a second start with other parts. */
+function assertStartable(
+  parts: Required<Parts>,
+  { closed, run }: { readonly closed: boolean; readonly run: Run | undefined },
+): void {
+  if (closed) throw new ConfigurationError("The mirror is closed.", { fix: "Create another one." });
+  if (run === undefined || JSON.stringify(run.parts) === JSON.stringify(parts)) return;
+  throw new ConfigurationError("The mirror has started with other parts.", {
+    fix: "Start it once, with all parts that this process is to have.",
+  });
 }
 
 const refuseUnstarted =

@@ -48,6 +48,8 @@ const env = {
   DELIVERY_LIVE_API_KEY: "dos_live_x",
   DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
   POLL_INTERVAL_SECONDS: "1",
+  // An order is gone with the second answer, a margin after the first.
+  POLL_MARGIN_SECONDS: "5",
   BACKFILL_SINCE: "PT5H",
   OUTGOING_WEBHOOKS_FILE: outgoing,
 };
