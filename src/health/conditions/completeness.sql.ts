@@ -69,7 +69,10 @@ left join lateral (
 ) gap on true
 cross join lateral (
   select count(*)::int as breaches, max(found_at) as last_at,
-    max(extract(epoch from found_at) - version / 1e9) filter (where (found_by = 'poll' or kind = 'late_event')
+    max(extract(epoch from found_at) - version / 1e9) filter (where (found_by = 'poll' or kind = 'late_event'
+        -- A forged event says nothing about the list.
+        and not exists (select from mirror.history h where h.source_id = b.source_id and h.reference = b.reference
+          and h.version = b.version and (h.refuted or h.verdict = 'refuted')))
       and found_at > clock_timestamp() - interval '1 day')::float8 as late_seconds
   from mirror.coverage_breaches b where b.source_id = s.source_id
 ) broken
