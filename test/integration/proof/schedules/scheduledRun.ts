@@ -88,6 +88,8 @@ const arbitraryStep = fc.oneof(
 );
 type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
 
+/** A list that omitted an order is believed again a margin later; what it lacks is gone with the second answer after that. */
+const HEALING_WAITS = [0, 0, 0, MARGIN_SECONDS, 0, 0, MARGIN_SECONDS, 0, 0];
 /** A provider that has lost all orders looks like an outage for a day; then each is gone with the second answer. */
 const LOSS_WAITS = [86_400, 0, MARGIN_SECONDS, 0, MARGIN_SECONDS, 0];
 
@@ -352,7 +354,7 @@ class ScheduledRun {
         served.size === truth.size && [...truth].every(([one, state]) => isShown(state, served.get(one)))
       );
     };
-    for (const wait of [0, 0, 0, MARGIN_SECONDS, 0, 0, ...(this.#wentBack ? LOSS_WAITS : [])]) {
+    for (const wait of [...HEALING_WAITS, ...(this.#wentBack ? LOSS_WAITS : [])]) {
       if (isOver() && wait > 0) break;
       await world.advance(wait);
       await this.cycle();
