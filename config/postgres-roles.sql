@@ -81,9 +81,11 @@ grant update, delete on mirror.quarantine to order_mirror_web;
 -- People resume polling and have gaps read on the ops pages.
 grant update (paused_at, receives_events) on mirror.sources to order_mirror_web;
 grant insert on mirror.period_requests to order_mirror_web;
--- People pause, resume, try and remove endpoints of outgoing webhooks, and have messages sent again.
+-- People pause, resume, try and remove endpoints of outgoing webhooks, and have messages sent again. The policies of the
+-- table let web end no delivery.
 grant update (paused_at), delete on mirror.outgoing_endpoints to order_mirror_web;
-grant insert, delete, update (delivery_id, state, attempts, next_attempt_at, taken_until, delivered_at, created_at)
+grant insert (endpoint_id, source_id, event_type), delete,
+  update (delivery_id, state, attempts, next_attempt_at, delivered_at, created_at)
   on mirror.outgoing_deliveries to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
 

@@ -50,3 +50,13 @@ create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, cr
 create index outgoing_by_time on mirror.outgoing_deliveries (created_at, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
+-- Web, which strangers can reach, makes due what was not delivered, and sends tests: it can neither end a delivery nor put it
+-- off. Only who may add an endpoint does the rest.
+create policy read on mirror.outgoing_deliveries for select using (true);
+create policy work on mirror.outgoing_deliveries
+  using ((select has_table_privilege('mirror.outgoing_endpoints', 'insert')));
+create policy make_due on mirror.outgoing_deliveries for update using (state <> 'delivered')
+  with check (state = 'pending' and next_attempt_at <= clock_timestamp() and delivered_at is null);
+create policy add_test on mirror.outgoing_deliveries for insert with check (event_type = 'test');
+create policy remove_test on mirror.outgoing_deliveries for delete using (event_type = 'test');
+alter table mirror.outgoing_deliveries enable row level security;

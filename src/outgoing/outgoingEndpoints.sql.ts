@@ -79,7 +79,7 @@ export async function setEndpointPaused(
  * changes nothing of it.
  */
 export const AGAIN = `delivery_id = default, state = 'pending', attempts = 0, next_attempt_at = clock_timestamp(),
-  taken_until = null, delivered_at = null, created_at = clock_timestamp()`;
+  delivered_at = null, created_at = clock_timestamp()`;
 
 /** Sends now what waits for its next attempt, or again what was given up; returns how many messages that are. */
 export async function sendNow(pool: Pool, endpointId: string, state: "pending" | "dead"): Promise<number> {

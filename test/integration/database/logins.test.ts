@@ -12,6 +12,12 @@ import {
   type Group,
 } from "../../../src/database/logins.ts";
 import { migrate } from "../../../src/database/migrations.ts";
+import {
+  planTest,
+  removeEndpoint,
+  sendNow,
+  setEndpointPaused,
+} from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
@@ -86,6 +92,75 @@ it("each role may execute the functions that it needs, and no other", async () =
   expect(await list("public")).toEqual(new Set(CONVERTS.split(" ")));
   for (const [role, functions] of Object.entries(EXECUTABLE))
     expect({ role, functions: await list(role) }).toEqual({ role, functions: new Set(functions) });
+});
+
+/** What web, which strangers can reach, may write: each is needed by its receiver, its router, or a button of its pages. */
+const WRITABLE_BY_WEB = [
+  "alerts: delete, insert, update",
+  "calls: delete, insert, update",
+  "inbox: insert",
+  "leases: insert, update",
+  "ops_actions: insert, update affected",
+  "ops_sessions: delete, insert, update",
+  "outgoing_deliveries: delete, insert endpoint_id event_type source_id, update attempts created_at delivered_at delivery_id next_attempt_at state",
+  "outgoing_endpoints: delete, update paused_at",
+  "pending: insert",
+  "period_requests: insert",
+  "quarantine: delete, update",
+  "refetches: insert, update",
+  "sources: update paused_at receives_events",
+];
+
+it("web may write what its pages and addresses need, and no other column", async () => {
+  const { rows } = await administrator.query<{ right: string }>(
+    `with granted as (
+       select relname, lower(privilege_type) as does, array[]::text[] as columns
+       from pg_class c, aclexplode(relacl) where relnamespace = 'mirror'::regnamespace
+         and grantee = 'order_mirror_web'::regrole and relkind = 'r' and privilege_type <> 'SELECT'
+       union all
+       select relname, lower(privilege_type), array_agg(attname::text order by attname)
+       from pg_class c join pg_attribute a on attrelid = c.oid, aclexplode(attacl)
+       where relnamespace = 'mirror'::regnamespace and grantee = 'order_mirror_web'::regrole
+       group by relname, privilege_type
+     )
+     select relname || ': ' || string_agg(concat_ws(' ', does, nullif(array_to_string(columns, ' '), '')), ', ' order by does)
+       as right
+     from granted group by relname order by relname`,
+  );
+  expect(rows.map(({ right }) => right)).toEqual(WRITABLE_BY_WEB);
+});
+
+it("web sends again what was given up, and can neither end a message nor put it off", async () => {
+  const pool = makePool({ url: urlOf("mirror_web"), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await administrator.query(
+    "insert into mirror.outgoing_endpoints (endpoint_id, source_ids) values ('erp', '{live}')",
+  );
+  await administrator.query(
+    `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type, state, next_attempt_at)
+     values ('erp', 'live', 1, 'order.new', 'dead', now()), ('erp', 'live', 2, 'order.new', 'pending', 'infinity')`,
+  );
+  for (const change of [
+    "state = 'delivered'",
+    "state = 'dead'",
+    "next_attempt_at = now() + interval '1 hour'",
+  ]) {
+    const written = pool.query(`update mirror.outgoing_deliveries set ${change}`);
+    await expect(written).rejects.toMatchObject({ code: "42501" });
+  }
+  const add = "insert into mirror.outgoing_deliveries (endpoint_id, source_id, event_type)";
+  await expect(pool.query(`${add} values ('erp', 'live', 'order.new')`)).rejects.toMatchObject({
+    code: "42501",
+  });
+  expect((await pool.query("delete from mirror.outgoing_deliveries")).rowCount).toBe(0);
+  expect(await sendNow(pool, "erp", "dead")).toBe(1);
+  expect(await sendNow(pool, "erp", "pending")).toBe(1);
+  for (const _twice of [1, 2]) expect(await planTest(pool, "erp")).toBe(true);
+  for (const paused of [true, false])
+    expect(await setEndpointPaused(pool, { endpointId: "erp", paused })).toBe(true);
+  await administrator.query("update mirror.outgoing_endpoints set listed_at = '-infinity'");
+  expect(await removeEndpoint(pool, "erp")).toBe(true);
+  expect((await administrator.query("select from mirror.outgoing_deliveries")).rowCount).toBe(0);
 });
 
 it("web leads alerting alone, ends an action once, and leaves the provider of a source", async () => {
