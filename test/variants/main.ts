@@ -69,12 +69,21 @@ async function withFlaw<Result>(tree: string, variant: Variant, run: () => Promi
   }
 }
 
-async function judge(tree: string, variant: Variant): Promise<string | undefined> {
-  const sound = await runTest(tree, variant);
-  const broken = sound.find(({ status }) => status === "failed");
+/** The outcomes on the unchanged sources, asked for once per test: several flaws share one. */
+const soundRuns = new Map<string, Promise<Assertion[]>>();
+
+/** The test that fails on the flaw, and the seconds until it was seen; rejects if it fails without it, too. */
+async function judge(tree: string, variant: Variant): Promise<string> {
+  const key = `${variant.by} ${variant.test}`;
+  const sound = soundRuns.get(key) ?? runTest(tree, variant);
+  soundRuns.set(key, sound);
+  const broken = (await sound).find(({ status }) => status === "failed");
   if (broken) throw new Error(`fails without any flaw: ${broken.fullName}`);
+  const startedMs = performance.now();
   const outcomes = await withFlaw(tree, variant, () => runTest(tree, variant));
-  return outcomes.find(({ status }) => status === "failed")?.fullName;
+  const seconds = Math.round((performance.now() - startedMs) / 1_000);
+  const failed = outcomes.find(({ status }) => status === "failed");
+  return failed ? `caught in ${seconds} s by ${testFileOf(variant)}: ${failed.fullName}` : "NOT CAUGHT";
 }
 
 const wanted = process.argv.slice(2);
@@ -87,8 +96,7 @@ try {
   for (const name of COPIED) await cp(path.join(ROOT, name), path.join(tree, name), { recursive: true });
   await symlink(path.join(ROOT, "node_modules"), path.join(tree, "node_modules"));
   for (const variant of chosen) {
-    const verdict = await judge(tree, variant).then(
-      (test) => (test === undefined ? "NOT CAUGHT" : `caught by  ${testFileOf(variant)}: ${test}`),
+    const verdict = await judge(tree, variant).catch(
       (error: unknown) => `NOT JUDGED: ${error instanceof Error ? error.message : String(error)}`,
     );
     if (!verdict.startsWith("caught")) unnoticed += 1;
