@@ -42,8 +42,8 @@ const STATEMENT = `
 with known as materialized (
   select o.version, o.status, o.history_id, o.gone_at, o.horizon, o.observed_at,
     -- An absence is a read without content: what the total order says of its key decides.
-    coalesce(${keyOf("absent", { horizon: unlessAhead("absent.horizon"), present: "false" })}
-      > ${keyOf("o", { horizon: unlessAhead("o.horizon") })}, false) as is_beaten
+    coalesce(${keyOf({ row: "absent", horizon: unlessAhead("absent.horizon"), present: "false" })}
+      > ${keyOf({ row: "o", horizon: unlessAhead("o.horizon") })}, false) as is_beaten
   from mirror.orders o
   cross join lateral (
     select $4::bigint as horizon, o.version, true as settled, $5::bigint as observed_at, o.rank, o.hash) absent

@@ -91,10 +91,18 @@ const COLUMN_TYPES: readonly (readonly [name: keyof BatchRow, type: ElementType]
     ({ column, type }) => [column, type === "timestamptz" ? "instant" : type] as const,
   ),
 ];
+/** Joins parts of a list with commas, in lines that people can read. */
+export const list = (parts: readonly string[]) =>
+  parts.reduce((text, part) => {
+    const length = text.length - text.lastIndexOf("\n") + part.length;
+    return `${text},${length > 110 ? "\n      " : " "}${part}`;
+  });
 export const ROW_COLUMNS = COLUMN_TYPES.map(([name]) => name);
 /** The rows in a FROM clause, with `place` from 1. */
-export const GIVEN_ROWS = `unnest(${COLUMN_TYPES.map(([, type], index) => `$${index + 1}::${typeName(type)}[]`).join(", ")})
-  with ordinality as r (${ROW_COLUMNS.join(", ")}, place)`;
+export const GIVEN_ROWS = `unnest(
+      ${list(COLUMN_TYPES.map(([, type], index) => `$${index + 1}::${typeName(type)}[]`))}
+    ) with ordinality as r (
+      ${list([...ROW_COLUMNS, "place"])})`;
 /** Positions in the inbox, of the events among the rows. */
 export const GIVEN_SEQS = `$${ROW_COLUMNS.indexOf("inbox_seq") + 1}::bigint[]`;
 /** The length of each snapshot in bytes. */

@@ -45,6 +45,13 @@ it("the statements are not replanned at each execution", async () => {
   ]);
 });
 
+it("the statement of a batch is the one that stands beside it as a whole, for people", async () => {
+  const { rows } = await pool.query<{ statement: string }>(
+    "select statement from pg_prepared_statements where name = 'apply-batch'",
+  );
+  await expect(rows[0]!.statement.trim() + "\n").toMatchFileSnapshot("../../../src/apply/applyBatch.sql");
+});
+
 it("an event is looked up by its position, even when many were decided since the last vacuum", async () => {
   const [seq] = await storeEvents(ROUNDS, 1);
   const { rows } = await pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
