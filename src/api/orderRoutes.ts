@@ -2,8 +2,8 @@
  * Orders and branches for readers: the provider's own reads, answered from the mirror to the byte, and exports.
  *
  * Every answer says up to when it is complete (`freshness.ts`). `orderQuery.ts` reads parameters, `orderReads.sql.ts`
- * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.sql.ts` writes files. Start at
- * `makeListOrders`.
+ * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.sql.ts` writes files.
+ * Start at `makeListOrders`.
  */
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
@@ -137,9 +137,9 @@ const NOT_READ = {
 };
 
 /**
- * GET /v1/branches (spec, "list branches"): open branches as the provider listed them at `X-Branches-As-Of`, in its order
- * and in one page. 503 before they were first read: an empty list would say that there are none. Every parameter is accepted,
- * because the spec shows none.
+ * GET /v1/branches (spec, "list branches"): open branches as the provider listed them at `X-Branches-As-Of`, in its
+ * order and in one page. 503 before they were first read: an empty list would say that there are none. Every parameter
+ * is accepted, because the spec shows none.
  */
 export function makeListBranches(deps: Omit<OrderRouteDeps, "orderWait">): Route {
   const { pool, authenticate, unread } = deps;
@@ -157,7 +157,9 @@ export const EXPORTS_MAX = 4;
 const EXPORTS_RETRY_SECONDS = 5;
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
-/** A client that takes a little from time to time would otherwise hold a connection, and an old snapshot, for ever. */
+/**
+ * A client that takes a little from time to time would otherwise hold a connection, and an old snapshot, indefinitely.
+ */
 const EXPORT_MAX_MS = 30 * 60_000;
 
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
@@ -178,8 +180,8 @@ export interface ExportRouteDeps extends OrderRouteDeps {
  * except those for pages. With `complete` they are answered only if they are complete, otherwise 412 not_complete. 503
  * too_many_exports while others have all connections, or the client itself half of them.
  *
- * An export that fails midway, or lasts longer than half an hour, ends without the terminator of the transfer, so that a client
- * never mistakes a part for the whole.
+ * An export that fails midway, or lasts longer than half an hour, ends without the terminator of the transfer, so that
+ * a client never mistakes a part for the whole.
  */
 export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): Route {
   const { pool, exportPool, exports, authenticate, orderWait, clock, logger } = deps;

@@ -39,7 +39,7 @@ export interface PoolOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** A frozen server would hold up the end of a connection for ever. */
+/** A frozen server would hold up the end of a connection indefinitely. */
 const END_DEADLINE_MS = 1_000;
 /** Past the server's own timeout plus this margin, the client assumes that the server is frozen and gives up. */
 const FROZEN_SERVER_MARGIN_MS = 1_000;

@@ -74,7 +74,10 @@ export async function readLogin(pool: Pool): Promise<LoginFacts> {
 }
 
 /** The groups among `needs` whose rights the login lacks. */
-export function tellMissingGroups({ login, isOwner, groups }: LoginFacts, needs: readonly Group[]): Lack[] {
+export function describeMissingGroups(
+  { login, isOwner, groups }: LoginFacts,
+  needs: readonly Group[],
+): Lack[] {
   if (isOwner) return [];
   return needs
     .filter((group) => !groups.includes(group))

@@ -9,7 +9,7 @@ import { withTimeout } from "../process/abort.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Config } from "../config/config.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
+import { openPool, runExclusively, type QueueDeps, type RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 
@@ -70,7 +70,7 @@ export function startAlerting(deps: RoleDeps & { readonly health: HealthReader }
     send: config.alertWebhook && makeSender(config.alertWebhook, clock),
     logger,
   });
-  takeTurns(deps, { name: "alerting", pool, turnMs: TURN_MS }, async () => alert(await health.read()));
+  runExclusively(deps, { name: "alerting", pool, turnMs: TURN_MS }, async () => alert(await health.read()));
 }
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */

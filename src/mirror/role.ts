@@ -113,7 +113,7 @@ export function makeBudgets(deps: Pick<RoleDeps, "config" | "clock">): (source: 
 const TURN_LOOK_MS = 10_000;
 
 /** Has `work` done by one of all processes, once in `turnMs`: nobody gives the lease back. What fails is tried again in a later turn. */
-export function takeTurns(
+export function runExclusively(
   { clock, logger, shutdown }: RoleDeps,
   { name, pool, turnMs }: { readonly name: string; readonly pool: Pool; readonly turnMs: number },
   work: (turn: { readonly lease: Lease; readonly signal: AbortSignal }) => Promise<void>,

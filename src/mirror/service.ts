@@ -4,7 +4,7 @@ import { answerOnly, serve, type WebAddress } from "./serve.ts";
 import { provideCredentials, type MadeCredentials } from "../config/credentials.ts";
 import { checkAddress } from "../process/checkAddress.ts";
 import { listen } from "../process/httpServer.ts";
-import { ALL_GROUPS, readLogin, tellMissingGroups, type Group } from "../database/logins.ts";
+import { ALL_GROUPS, readLogin, describeMissingGroups, type Group } from "../database/logins.ts";
 import { assertMigrated } from "../database/migrations.ts";
 import { withPool } from "../database/database.ts";
 import { isConnectionLost } from "../database/databaseErrors.ts";
@@ -67,7 +67,7 @@ export async function runService(options: {
     const groups = options.groups ?? ALL_GROUPS;
     const databaseUrl = await database.enterAs(service, groups);
     const login = await withPool({ url: databaseUrl, ...RIGHTS_POOL }, readLogin);
-    for (const { sentence, fix } of tellMissingGroups(login, groups)) logger.error({ fix }, sentence);
+    for (const { sentence, fix } of describeMissingGroups(login, groups)) logger.error({ fix }, sentence);
     await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its

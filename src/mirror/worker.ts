@@ -7,7 +7,14 @@ import { makeSend } from "../outgoing/outgoingSend.ts";
 import { findFirstPending, takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { composeApply, openApplyPool, openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
+import {
+  composeApply,
+  openApplyPool,
+  openPool,
+  runExclusively,
+  type QueueDeps,
+  type RoleDeps,
+} from "./role.ts";
 import { recordConfiguredSources } from "../sources/configuredSources.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
@@ -60,7 +67,7 @@ const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_00
 function startRetention(deps: RoleDeps): void {
   const { config, clock, logger } = deps;
   const pool = openPool(deps, RETENTION_POOL);
-  takeTurns(deps, { name: "retention", pool, turnMs: TURN_MS }, async ({ lease, signal }) => {
+  runExclusively(deps, { name: "retention", pool, turnMs: TURN_MS }, async ({ lease, signal }) => {
     const renew = () => renewLease(pool, lease, { ttlMs: TURN_MS });
     await removeAllOld({ pool, clock, logger, signal, renew }, config);
   });

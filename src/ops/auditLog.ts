@@ -6,14 +6,14 @@ import { SOURCE, sentence, text, time, type List } from "./lists/list.ts";
 import { pressedOn, viewerOf } from "./page.ts";
 import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
-// The audit log: each action on a page is recorded before it is carried out, see `carryOut`; commands record theirs in
+// The audit log: each action on a page is recorded before it is carried out, see `runAudited`; commands record theirs in
 // the same way.
 
 /**
  * Carries out an action, which returns how much it affected, and leads back to the page where it was pressed, which says
  * so; to `address` if that is unknown.
  */
-export async function carryOut(
+export async function runAudited(
   pool: Pool,
   response: Response,
   action: Omit<OpsAction, "role" | "person">,

@@ -21,7 +21,7 @@ import { guardWrites, makeLogin } from "./login/login.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.ts";
-import { enter, makeAssetRouter, refuse, viewerOf } from "./page.ts";
+import { setViewer, makeAssetRouter, sendRefusal, viewerOf } from "./page.ts";
 import { makeQueueDashboard } from "./queues/queueBoard.ts";
 import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeRemedyRoutes, sayDone } from "./remedies.ts";
@@ -77,7 +77,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use("/queue-health", makeQueueHealth({ pool, queue }));
   ops.use("/events", makeEventRoutes(pool, refusedFolder(dataDir)));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
-  ops.use((_request, response) => refuse(response, 404, "There is nothing at this address."));
+  ops.use((_request, response) => sendRefusal(response, 404, "There is nothing at this address."));
   ops.use(makeErrorPage(logger));
   const router = Router();
   router.use("/ops", compression());
@@ -93,7 +93,7 @@ function countWaiting(health: HealthReader): RequestHandler {
     if (read !== undefined) {
       const quarantine = read.facts.sources.reduce((sum, { quarantined }) => sum + quarantined, 0);
       const queues = read.holding.filter(({ condition }) => condition.area === "queue").length;
-      enter(response, { ...viewerOf(response), waiting: { quarantine, queues } }, next);
+      setViewer(response, { ...viewerOf(response), waiting: { quarantine, queues } }, next);
     } else next();
   };
 }
@@ -125,13 +125,14 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);
     if (status !== undefined && !response.headersSent)
-      return refuse(response, status, "The form could not be read.");
+      return sendRefusal(response, status, "The form could not be read.");
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
     const isAway = classifyDatabaseError(error) === "transient";
     const sentence = error instanceof UnavailableError ? error.message : isAway && describeAway();
-    if (sentence !== false) return refuse(response.set({ "Retry-After": "5", Refresh: "5" }), 503, sentence);
-    refuse(response, 500, "Something went wrong; the log has the details.");
+    if (sentence !== false)
+      return sendRefusal(response.set({ "Retry-After": "5", Refresh: "5" }), 503, sentence);
+    sendRefusal(response, 500, "Something went wrong; the log has the details.");
   };
 }
 

@@ -21,7 +21,7 @@ export interface Viewer {
   readonly waiting?: Readonly<Record<string, number>>;
 }
 
-export function enter(response: Response, viewer: Viewer, next: () => void): void {
+export function setViewer(response: Response, viewer: Viewer, next: () => void): void {
   response.locals["viewer"] = viewer;
   next();
 }
@@ -245,7 +245,7 @@ export function sendPage(response: Response, page: Page): void {
 }
 
 /** Answers with one sentence: as a page to people, as text to programs. */
-export function refuse(response: Response, status: number, sentence: string): void {
+export function sendRefusal(response: Response, status: number, sentence: string): void {
   response.status(status);
   if (!(response.req.headers.accept ?? "").includes("text/html")) {
     response.type("text/plain").send(`${sentence}\n`);

@@ -10,7 +10,7 @@ import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
 import { retryExceptionsNow } from "../poll/refetches.sql.ts";
 import { setPaused } from "../sources/sources.sql.ts";
-import { carryOut } from "./auditLog.ts";
+import { runAudited } from "./auditLog.ts";
 import { announce, mayAct, parseForm, readField, readFormField, viewerOf, type Viewer } from "./page.ts";
 
 /** What an operator can do from these pages with one press: each can be undone, only reads again, or says what it removes. */
@@ -118,7 +118,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
       const subject = readFormField(request, of);
       const target = `${of} ${subject}`;
       const sourceId = of === "source" ? subject : null;
-      await carryOut(pool, response, { action, sourceId, target }, () => apply(pool, subject));
+      await runAudited(pool, response, { action, sourceId, target }, () => apply(pool, subject));
     });
   return router;
 }

@@ -6,7 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { planDeliveries, recordAttempt, takeDue, type TakenDelivery } from "./outgoingDeliveries.sql.ts";
-import { recordListed } from "./outgoingEndpoints.sql.ts";
+import { syncEndpoints } from "./outgoingEndpoints.sql.ts";
 import { showAnswer, writeMessage, writeTest } from "./outgoingMessage.ts";
 import { judgeAnswer, type SendMessage } from "./outgoingSend.ts";
 
@@ -57,7 +57,7 @@ export async function openOutgoing(deps: OutgoingDeps) {
   async function list(): Promise<void> {
     // The database may have returned as a different one.
     await beginFeedEpoch(pool);
-    const inForce = await recordListed(pool, endpoints);
+    const inForce = await syncEndpoints(pool, endpoints);
     const others = endpoints.map(({ endpointId }) => endpointId).filter((each) => !inForce.includes(each));
     if (others.length > 0 && others.join() !== disputed) logger.warn({ endpoints: others }, DISPUTED);
     disputed = others.join();

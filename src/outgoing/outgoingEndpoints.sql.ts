@@ -21,7 +21,7 @@ const LISTED_FOR = "interval '30 seconds'";
  * behind the last change. Another content comes into force when no process has listed the former one for 30 s, so
  * that two processes with different lists do not take turns: until then the endpoint is marked as disputed.
  */
-export async function recordListed(pool: Pool, listed: readonly ListedEndpoint[]): Promise<string[]> {
+export async function syncEndpoints(pool: Pool, listed: readonly ListedEndpoint[]): Promise<string[]> {
   const { rows } = await pool.query<{ endpointId: string }>({
     name: "outgoing-listed",
     text: `with wanted as (

@@ -64,7 +64,7 @@ export async function openBackend<Content>(
           const outcome = await withTimeout(worker.close(), WORKER_CLOSE_DEADLINE_MS);
           if (outcome === "late") {
             logger.warn("the queue's worker did not end in time; its jobs will run again");
-            // The connection on which it waits for jobs would reconnect for ever.
+            // The connection on which it waits for jobs would reconnect indefinitely.
             await withTimeout(worker.getBackend().disconnectBlocking(false), CUT_DEADLINE_MS);
           }
           await own.cut();

@@ -58,8 +58,8 @@ const EVENTS: Aged = {
 };
 
 /**
- * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever.
- * An event whose decision is no longer in the history is about no order that is known.
+ * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay
+ * indefinitely. An event whose decision is no longer in the history is about no order that is known.
  */
 const UNNAMED_EVENTS: Aged = {
   walk: "unnamed events",
@@ -216,7 +216,7 @@ function walkOn(
 }
 
 /** Goes through what stayed behind the walk, from its beginning again whenever it has reached the end. */
-function lookAgain(
+function rescan(
   pool: Pool,
   { cutoff, limit }: StepQuery,
   { walk, table, id, at, removal }: Aged,
@@ -256,7 +256,7 @@ async function readStep(pool: Pool, statement: string, values: readonly unknown[
 const COVERAGE_KEPT_FOR = "P2D";
 /** Long enough to explain a message that was given up after three days. */
 const OUTGOING_KEPT_FOR = "P7D";
-/** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept for ever. */
+/** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept indefinitely. */
 const UNNAMED_KEPT_FOR = "P30D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
@@ -276,7 +276,7 @@ interface Pass {
 interface Rule {
   readonly what: string;
   readonly rule: RetentionRule;
-  /** Null: for ever. */
+  /** Null: indefinitely. */
   readonly keptFor: string | null;
   readonly stepsMax?: number;
 }
@@ -292,7 +292,7 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: KeptFor): 
   const again = (what: string, keptFor: string | null, aged: Aged): Rule => ({
     what,
     keptFor,
-    rule: (pool, query) => lookAgain(pool, query, aged),
+    rule: (pool, query) => rescan(pool, query, aged),
     stepsMax: AGAIN_STEPS_MAX,
   });
   const unnamed = ["input about no order", eventsKeptFor ?? UNNAMED_KEPT_FOR] as const;

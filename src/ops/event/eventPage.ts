@@ -13,7 +13,7 @@ import {
   renderTable,
 } from "../../html/parts.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
-import { readField, refuse, sendPage } from "../page.ts";
+import { readField, sendRefusal, sendPage } from "../page.ts";
 import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
 import { HARMLESS_HEADERS } from "../../receive/receiver.ts";
 import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
@@ -36,7 +36,7 @@ export function makeEventRoutes(pool: Pool, refusedFolder: string): Router {
   router.get("/:source/:event", async ({ params }, response) => {
     const [sourceId, eventId] = [readField(params.source), readField(params.event)];
     const events = await readEvents(pool, sourceId, eventId);
-    if (events.length === 0) return refuse(response, 404, NO_EVENT);
+    if (events.length === 0) return sendRefusal(response, 404, NO_EVENT);
     const body = html`<h1>Event ${renderName(eventId)}</h1>
       ${events.map(renderEvent)}
       <p class="dim">

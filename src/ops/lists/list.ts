@@ -7,7 +7,7 @@ import { html, type Html } from "../../html/html.ts";
 import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
 import {
   readField,
-  refuse,
+  sendRefusal,
   renderChoice,
   renderPaging,
   sendPage,
@@ -104,7 +104,7 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
       sendPage(response, renderList(page, await list.above?.(page, pool)));
     } catch (error) {
       if (choice.after === null || classifyDatabaseError(error) !== "refused-content") throw error;
-      refuse(response, 400, "This is not the address of a page of this list.");
+      sendRefusal(response, 400, "This is not the address of a page of this list.");
     }
   };
 }

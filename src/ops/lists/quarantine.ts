@@ -9,7 +9,7 @@ import {
   type QuarantinedInput,
   type QuarantineFilter,
 } from "../../apply/quarantine.sql.ts";
-import { carryOut, leadBack } from "../auditLog.ts";
+import { runAudited, leadBack } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
 import { html, type Html } from "../../html/html.ts";
 import {
@@ -25,7 +25,7 @@ import {
   mayAct,
   parseForm,
   readFormField,
-  refuse,
+  sendRefusal,
   sendPage,
   viewerOf,
   type Page,
@@ -52,14 +52,14 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const id = readNumber(params.id);
     if (id === null) return next();
     const input = await readQuarantined(pool, id);
-    if (input === undefined) return refuse(response, 404, GONE);
+    if (input === undefined) return sendRefusal(response, 404, GONE);
     sendPage(response, renderQuarantined(input, viewerOf(response)));
   });
   router.post("/retry", parseForm, async (request, response) => {
     const choice = readChoice(request);
-    if (choice === null) return refuse(response, 400, INCOMPLETE);
+    if (choice === null) return sendRefusal(response, 400, INCOMPLETE);
     const { filter, throughId, target } = choice;
-    await carryOut(pool, response, { action: "retry", sourceId: filter.sourceId, target }, async () => {
+    await runAudited(pool, response, { action: "retry", sourceId: filter.sourceId, target }, async () => {
       const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
       return events + reads;
     });
@@ -67,7 +67,7 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   router.post("/dismiss", parseForm, async (request, response) => {
     const choice = readChoice(request);
     const because = readFormField(request, "because").trim().slice(0, BECAUSE_LENGTH_MAX);
-    if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
+    if (choice === null || because === "") return sendRefusal(response, 400, INCOMPLETE);
     const affected = await dismissQuarantined(pool, { ...choice, actor: viewerOf(response), because });
     leadBack(response, { action: "dismiss", target: choice.target, affected });
   });

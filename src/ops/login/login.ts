@@ -4,12 +4,12 @@ import type { SignOn } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { html } from "../../html/html.ts";
 import {
-  enter,
+  setViewer,
   mayAct,
   parseForm,
   readField,
   readFormField,
-  refuse,
+  sendRefusal,
   sendPage,
   viewerOf,
   pressedOn,
@@ -47,16 +47,18 @@ export function makeLogin(deps: LoginDeps): Router {
   if (!hasPasswords && signOn === null)
     return router.use((request, response, next) => {
       if (localTrust && isLocalRequest(request))
-        return enter(response, { role: "operator", person: null }, next);
+        return setViewer(response, { role: "operator", person: null }, next);
       const who = localTrust ? "Only from this machine" : "Nobody can log in";
-      return refuse(response, 403, `${who}, because neither OPS_PASSWORD nor single sign-on is set.`);
+      return sendRefusal(response, 403, `${who}, because neither OPS_PASSWORD nor single sign-on is set.`);
     });
 
   const sessions = makeSessions(pool, passwords);
   if (hasPasswords) router.use(makeLoginRoutes(sessions, deps));
   const letInBySession: RequestHandler = async (request, response, next) => {
     const viewer = await sessions.find(request);
-    return viewer === undefined ? askToLogIn(request, response, hasPasswords) : enter(response, viewer, next);
+    return viewer === undefined
+      ? askToLogIn(request, response, hasPasswords)
+      : setViewer(response, viewer, next);
   };
   return router.use(
     signOn === null ? letInBySession : makeProxyEntrance({ ...deps, signOn }, letInBySession),
@@ -66,7 +68,7 @@ export function makeLogin(deps: LoginDeps): Router {
 /** Refuses (403) what another site's page made a browser send. */
 const refuseOtherSites: RequestHandler = (request, response, next) => {
   if (isSameOrigin(request)) return next();
-  refuse(response, 403, "This request came from another site.");
+  sendRefusal(response, 403, "This request came from another site.");
 };
 
 /**
@@ -76,7 +78,7 @@ const refuseOtherSites: RequestHandler = (request, response, next) => {
 export const guardWrites: RequestHandler = (request, response, next) => {
   if (request.method === "GET" || request.method === "HEAD") return next();
   if (!mayAct(viewerOf(response))) {
-    return refuse(response.set("Allow", "GET, HEAD"), 405, "A viewer cannot change anything.");
+    return sendRefusal(response.set("Allow", "GET, HEAD"), 405, "A viewer cannot change anything.");
   }
   return refuseOtherSites(request, response, next);
 };
@@ -129,9 +131,9 @@ const NOT_DONE = "Your session had ended, so what you pressed was not done. Log 
 /** A person's browser is redirected to the form; a program, or a page's script, gets a 401. */
 function askToLogIn(request: Request, response: Response, hasPasswords: boolean): void {
   if (!hasPasswords)
-    return refuse(response, 401, "Use the address of the sign-on proxy; this address has no login.");
+    return sendRefusal(response, 401, "Use the address of the sign-on proxy; this address has no login.");
   if (!(request.headers.accept ?? "").includes("text/html"))
-    return refuse(response, 401, "Log in as operator or viewer; nothing was done.");
+    return sendRefusal(response, 401, "Log in as operator or viewer; nothing was done.");
   const isPage = request.method === "GET" || request.method === "HEAD";
   const next = isPage ? request.originalUrl : (pressedOn(request) ?? "/ops");
   const target = `?next=${encodeURIComponent(next)}${isPage ? "" : "&undone=1"}`;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { RequestHandler } from "express";
 import type { SignOn } from "../../config/config.ts";
-import { enter, refuse, type Viewer } from "../page.ts";
+import { setViewer, sendRefusal, type Viewer } from "../page.ts";
 import type { Logger } from "../../process/telemetry/logger.ts";
 
 /** A person as named by the proxy. */
@@ -34,9 +34,9 @@ export function makeProxyEntrance(
     const person = findPerson(request);
     if (person === undefined) return otherwise(request, response, next);
     const viewer = findAccess(signOn, person);
-    if (viewer !== undefined) return enter(response, viewer, next);
+    if (viewer !== undefined) return setViewer(response, viewer, next);
     logger.warn({ outcome: "no_role", remote_ip: request.socket.remoteAddress ?? "" }, "ops login refused");
-    return refuse(response, 403, NO_ROLE);
+    return sendRefusal(response, 403, NO_ROLE);
   };
 }
 

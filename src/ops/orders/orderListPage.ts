@@ -22,7 +22,7 @@ import {
   type ListSort,
   type SearchHit,
 } from "../../orders/orderList.sql.ts";
-import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
+import { readField, sendRefusal, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
 import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
@@ -91,7 +91,7 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
       readListedCells(db, { ...filter, limit: COUNTED_MAX }),
     );
     if (rows === undefined)
-      return refuse(response, 503, "This takes too long. Choose a source, a status or a period.");
+      return sendRefusal(response, 503, "This takes too long. Choose a source, a status or a period.");
     response.type("text/csv; charset=utf-8; header=present");
     response.attachment(`orders-${formatInstant(clock.now(), 0).slice(0, 10)}.csv`);
     response.send(writeCsv(rows));

@@ -1,6 +1,6 @@
 import { Router, type Request } from "express";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
-import { carryOut } from "../auditLog.ts";
+import { runAudited } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
 import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
@@ -17,7 +17,7 @@ import {
   type TimelineEntry,
   type UnannouncedChange,
 } from "../../orders/orderStory.sql.ts";
-import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
+import { mayAct, readField, sendRefusal, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
 import { linkEvent, renderFreshness } from "../phrases.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { readMoment, renderDelivery, type Moment } from "./delivery.ts";
@@ -55,11 +55,11 @@ export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthRe
     if (reference === "") return next();
     const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
     // Nobody polls an unknown source, so a request for it would wait forever.
-    if (!sourceKnown) return refuse(response, 404, "This source does not exist.");
+    if (!sourceKnown) return sendRefusal(response, 404, "This source does not exist.");
     const read = { sourceId, references: [reference], reason: "requested by a person" };
     const action = { action: "refetch", sourceId, target: reference };
     const run = () => requestRefetches(pool, read).then(() => 1);
-    await carryOut(pool, response, action, run, orderAddress({ sourceId, reference }));
+    await runAudited(pool, response, action, run, orderAddress({ sourceId, reference }));
   });
   return router;
 }

@@ -6,7 +6,7 @@ import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import { html, type Html } from "../../html/html.ts";
 import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/parts.ts";
-import { refuse, sendPage } from "../page.ts";
+import { sendRefusal, sendPage } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { withTimeout } from "../../process/abort.ts";
 import { DASHBOARD_PATH } from "./queueBoard.ts";
@@ -51,7 +51,7 @@ export function makeQueueHealth({ pool, queue }: { pool: Pool; queue: Queue }): 
   router.get("/:queue/:job", async (request, response) => {
     const isKnown = request.params.queue === queue.name;
     const job = isKnown && (await askQueue(queue.getJob(request.params.job)));
-    if (!job) return refuse(response, 404, "There is no such job any more.");
+    if (!job) return sendRefusal(response, 404, "There is no such job any more.");
     const seqs = readSeqs(job);
     const events = await readEventsAt(pool, seqs.slice(0, EVENTS_SHOWN_MAX));
     const shown = { queue: queue.name, jobId: job.id ?? "", events, more: seqs.length - events.length };

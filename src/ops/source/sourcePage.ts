@@ -5,7 +5,7 @@ import { readStandings, type Standing } from "../../health/conditions/standing.t
 import { sourceQuery } from "../../health/pageAddresses.ts";
 import { html, type Html } from "../../html/html.ts";
 import { renderAlert, renderFacts, renderInstant, renderMinute } from "../../html/parts.ts";
-import { readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
+import { readField, sendRefusal, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
 import { describeBoundedCount, describeCount, renderFreshness } from "../phrases.ts";
 import { renderRemedyButton } from "../remedies.ts";
 import { readSource, type StoredSource } from "../../sources/sources.sql.ts";
@@ -28,7 +28,7 @@ export function makeSourceRoutes(pool: Pool): Router {
     const [standing] = await readStandings(pool, sourceId);
     const source = await readSource(pool, sourceId);
     if (standing === undefined || source === undefined)
-      return refuse(response, 404, "There is no source of that name.");
+      return sendRefusal(response, 404, "There is no source of that name.");
     const range = parseRange(query["range"]);
     const page = {
       standing,

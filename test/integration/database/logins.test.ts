@@ -8,7 +8,7 @@ import {
   listLostSettings,
   prepareLogin,
   readLogin,
-  tellMissingGroups,
+  describeMissingGroups,
   type Group,
 } from "../../../src/database/logins.ts";
 import { migrate } from "../../../src/database/migrations.ts";
@@ -48,7 +48,7 @@ it("a login that lacks a group that its configuration needs is named with its gr
   const examine = async (login: string, ...needs: Group[]) => {
     const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
     try {
-      return tellMissingGroups(await readLogin(pool), needs).map(({ sentence }) => sentence);
+      return describeMissingGroups(await readLogin(pool), needs).map(({ sentence }) => sentence);
     } finally {
       await pool.end();
     }
@@ -228,7 +228,7 @@ it("a missing group comes with a statement that grants it, whatever the name of 
      grant connect on database ${TEMPLATE_DATABASE} to ${quoted}`,
   );
   const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  const tell = async () => tellMissingGroups(await readLogin(pool), ["order_mirror_web"]);
+  const tell = async () => describeMissingGroups(await readLogin(pool), ["order_mirror_web"]);
   for (const { fix } of await tell()) await administrator.query(fix.replace("psql, as the owner: ", ""));
   expect(await tell()).toEqual([]);
   await pool.end();
@@ -239,7 +239,7 @@ it("a process on the embedded server has its own login with exactly the rights o
   const urls = await Promise.all([1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })));
   expect(urls[0]).toBe(urls[1]);
   const pool = makePool({ url: urls[0] ?? "", purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  expect(tellMissingGroups(await readLogin(pool), ALL_GROUPS)).toEqual([]);
+  expect(describeMissingGroups(await readLogin(pool), ALL_GROUPS)).toEqual([]);
   const { rows } = await pool.query("select rolsuper from pg_roles where rolname = current_user");
   expect(rows).toEqual([{ rolsuper: false }]);
   for (const statement of [

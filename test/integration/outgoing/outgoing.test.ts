@@ -12,7 +12,7 @@ import {
 } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import {
   planTest,
-  recordListed,
+  syncEndpoints,
   removeEndpoint,
   replayFrom,
   sendNow,
@@ -101,7 +101,7 @@ async function change(names: readonly string[], statuses: readonly string[] = ["
 /** Lists these endpoints, each with the source `live`. */
 const list = (...names: string[]) => listAs("", ...names);
 const listAs = (definition: string, ...names: string[]) =>
-  recordListed(
+  syncEndpoints(
     pool,
     names.map((endpointId) => ({ endpointId, sourceIds: ["live"], definition })),
   );

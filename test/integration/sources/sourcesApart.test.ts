@@ -8,7 +8,7 @@ import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readExport } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
-import { recordListed } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
+import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
@@ -98,7 +98,7 @@ beforeEach(async () => {
     sourceIds: [sourceId],
     definition: "",
   });
-  await recordListed(pool, ["live", "twin"].map(endpointOf));
+  await syncEndpoints(pool, ["live", "twin"].map(endpointOf));
   for (const sourceId of ["live", "twin"]) {
     const lease = await acquireLease(pool, { name: `poll:${sourceId}`, holder: "test", ttlMs: 600_000 });
     leases.set(sourceId, lease!);
