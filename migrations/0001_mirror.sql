@@ -10,18 +10,7 @@ comment on schema mirror is 'Tables of order-mirror. Private to the program; rea
 -- statement. As numeric, because instants of other centuries may differ by more than a bigint.
 create function mirror.last_digit(instant bigint) returns bigint
 language sql immutable parallel safe
-return case
-  when instant % 10 <> 0 then 1
-  when instant % 1000000000 = 0 then 1000000000
-  when instant % 100000000 = 0 then 100000000
-  when instant % 10000000 = 0 then 10000000
-  when instant % 1000000 = 0 then 1000000
-  when instant % 100000 = 0 then 100000
-  when instant % 10000 = 0 then 10000
-  when instant % 1000 = 0 then 1000
-  when instant % 100 = 0 then 100
-  else 10
-end;
+return (10 ^ least(length(instant::text) - length(rtrim(instant::text, '0')), 9))::bigint;
 comment on function mirror.last_digit is 'What the last digit of an instant stands for, in nanoseconds: at most a second.';
 
 create function mirror.same_instant(one bigint, other bigint) returns boolean
@@ -478,25 +467,14 @@ return case
 end;
 comment on function mirror.readable_json is 'The document with NUL characters and unpaired surrogates replaced: a snapshot may contain them, and a single one would make every query that reads its fields fail.';
 
--- pg_input_is_valid came with PostgreSQL 16; the older way cannot run in parallel.
-do $do$
+create function mirror.cast_time(value text) returns timestamptz
+language plpgsql stable strict parallel unsafe as $$
 begin
-  if current_setting('server_version_num')::integer >= 160000 then
-    create function mirror.cast_time(value text) returns timestamptz
-    language sql stable strict parallel safe
-    as $$ select case when pg_input_is_valid(value, 'timestamptz') then value::timestamptz end $$;
-  else
-    create function mirror.cast_time(value text) returns timestamptz
-    language plpgsql stable strict parallel unsafe
-    as $$
-    begin
-      return value::timestamptz;
-    exception when data_exception then
-      return null;
-    end $$;
-  end if;
+  return value::timestamptz;
+exception when data_exception then
+  return null;
 end
-$do$;
+$$;
 comment on function mirror.cast_time is 'The text as timestamptz, or null where the cast would fail.';
 
 create function mirror.read_time(value text) returns timestamptz
@@ -506,9 +484,12 @@ return mirror.cast_time(case
   -- Truncated to microseconds, as in mirror.orders; the cast would round.
   then regexp_replace(replace(value, ',', '.'), '(\.\d{6})\d+', '\1')
 end);
+-- pg_input_is_valid came with PostgreSQL 16; the older way cannot run in parallel.
 do $do$
 begin
   if current_setting('server_version_num')::integer >= 160000 then
+    create or replace function mirror.cast_time(value text) returns timestamptz language sql stable strict parallel safe
+    as $$ select case when pg_input_is_valid(value, 'timestamptz') then value::timestamptz end $$;
     alter function mirror.read_time parallel safe;
   end if;
 end

@@ -1,7 +1,5 @@
 -- Completeness: what was read when, what that proves, what takes it back, requests to read a period, and lost events.
 
--- Changes that webhooks should have announced but a read found first.
-
 create table mirror.webhook_hours (
   source_id     text not null references mirror.sources,
   hour          timestamptz not null,
@@ -57,8 +55,6 @@ where h.via in ('poll', 'refetch', 'verify') and h.verdict = 'applied'
   and (e.received_at is null or e.received_at > h.seen_at);
 comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received. The first state of an order does not count, nor what is older than the source or what a backfill or a write brought.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event of that status was ever seen.';
--- What proves the mirror complete, and what webhooks lost.
-
 create table mirror.period_requests (
   request_id   bigint generated always as identity primary key,
   source_id    text not null references mirror.sources,

@@ -279,26 +279,6 @@ from (
 group by source_id, reference, entry;
 comment on view mirror.exceptions is 'Exceptions to safe_through, one row per order: orders that were seen but could not be read, with their quarantine reason, whether a person dismissed the entry or not; those that are being read again (replayed), that one single read did not find (missing), or whose state in a proved window was not shown by any read of that window (unconfirmed); and late changes from events that no read has confirmed yet (late_event). A good read of the order ends its exception.';
 
-create view reporting.coverage with (security_barrier) as
-select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
-  (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
-  orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, fence
-from mirror.coverage c
-where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
-comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
-comment on column reporting.coverage.sweep         is 'Why it was read: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
-comment on column reporting.coverage.since         is 'Start of the period, inclusive.';
-comment on column reporting.coverage.until         is 'End of the period, exclusive.';
-comment on column reporting.coverage.span_seconds  is 'Length of the period in seconds.';
-comment on column reporting.coverage.is_proved     is 'True when it was read completely, so late that no change could still appear in it, and what could have left it was read since.';
-comment on column reporting.coverage.request_count is 'Requests that it took.';
-comment on column reporting.coverage.order_count   is 'Orders that it showed.';
-comment on column reporting.coverage.started_at    is 'When reading began.';
-comment on column reporting.coverage.ended_at      is 'When reading ended.';
-comment on column reporting.coverage.begun_at      is 'When its first page was requested, by the provider''s clock.';
-comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
-
 create view reporting.coverage_breaches with (security_barrier) as
 select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, kind, reference, mirror.instant_at(version) as updated_at,
@@ -307,6 +287,9 @@ select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_a
 from mirror.coverage_breaches b
 where ((select every_source from mirror.reader) or b.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change that it had missed was found: reports on that period made before found_at were incomplete. The period is read again automatically.';
+comment on column reporting.coverage_breaches.since        is 'Start of the period, inclusive.';
+comment on column reporting.coverage_breaches.until        is 'End of the period, exclusive.';
+comment on column reporting.coverage_breaches.span_seconds is 'Length of the period in seconds.';
 comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
 comment on column reporting.coverage_breaches.kind         is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
 comment on column reporting.coverage_breaches.found_by     is 'How it was found: poll, backfill, refetch or verify.';
@@ -457,9 +440,13 @@ end
 $$;
 comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, one minute per statement, one minute idle in a transaction, 1 GB of temporary files. Members do not inherit settings, so each login role needs its own.';
 
-create procedure mirror.admit_to(login_name text, source_name text)
+create procedure mirror.admit_reader(login_name text, source_name text default '*')
 language plpgsql as $$
 begin
+  if source_name is distinct from '*' and not exists (select from mirror.sources where source_id = source_name) then
+    raise exception 'there is no source %', source_name using errcode = 'undefined_object',
+      hint = 'Sources are listed in reporting.sync_status, once a process has started with them.';
+  end if;
   -- What a former role of the same name was admitted to does not count.
   if not pg_catalog.pg_has_role(login_name, 'order_mirror_reader', 'member') then
     delete from mirror.reader_sources where login = login_name;
@@ -473,27 +460,7 @@ begin
   end if;
 end
 $$;
-comment on procedure mirror.admit_to is 'Lets a login role read a source, or all (*), in the schema reporting, within the limits of a reader and with at most five connections, unless it already has a limit.';
-
-create procedure mirror.admit_reader(login_name text)
-language plpgsql as $$
-begin
-  call mirror.admit_to(login_name, '*');
-end
-$$;
-comment on procedure mirror.admit_reader(text) is 'Lets a login role read every source in the schema reporting, including later ones, as mirror.admit_to says.';
-
-create procedure mirror.admit_reader(login_name text, source_name text)
-language plpgsql as $$
-begin
-  if not exists (select from mirror.sources where source_id = source_name) then
-    raise exception 'there is no source %', source_name using errcode = 'undefined_object',
-      hint = 'Sources are listed in reporting.sync_status, once a process has started with them.';
-  end if;
-  call mirror.admit_to(login_name, source_name);
-end
-$$;
-comment on procedure mirror.admit_reader(text, text) is 'Lets a login role read one source in the schema reporting, as mirror.admit_to says. For several sources, call it for each.';
+comment on procedure mirror.admit_reader is 'Lets a login role read a source in the schema reporting, or every source, later ones too, within the limits of a reader and with at most five connections, unless it already has a limit. For several sources, call it for each.';
 
 create procedure mirror.dismiss_reader(login_name text)
 language plpgsql as $$

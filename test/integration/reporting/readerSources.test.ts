@@ -138,7 +138,6 @@ describe("admission", () => {
       for (const call of [
         `call mirror.admit_reader('${one.role}')`,
         `call mirror.admit_reader('${one.role}', 'test')`,
-        `call mirror.admit_to('${one.role}', '*')`,
         `insert into mirror.reader_sources values ('${one.role}', 'test')`,
       ])
         await expect(ask(role, call)).rejects.toMatchObject({ code: "42501" });

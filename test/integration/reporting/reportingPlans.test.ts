@@ -77,7 +77,7 @@ const TYPICAL = [
  * Views of windows and endpoints, which do not grow with the orders, and the totals per day, which add up
  * narrow rows.
  */
-const READ_COMPLETELY = ["coverage", "coverage_breaches", "coverage_gaps", "daily", "outgoing_webhooks"];
+const READ_COMPLETELY = ["coverage_breaches", "coverage_gaps", "daily", "outgoing_webhooks"];
 
 /** Examples and panels as of the last day of the orders, without those that read windows or all orders. */
 const atTheEnd = (query: string) =>
