@@ -35,8 +35,8 @@ export function readMoment({ now, sources }: Pick<Facts, "now" | "sources">): Mo
 /** A column of the list of orders. */
 interface Column {
   readonly title: string;
-  /** A phone's card labels the value with it, or leaves out a `minor` one. */
-  readonly card: "" | "minor" | "Updated" | "Planned";
+  /** On a phone: what the value is labelled with, where it stands, or that a `minor` one is left out. */
+  readonly card: "" | "for" | "delay" | "state" | "place" | "minor";
   /** The list can be sorted by it. */
   readonly sort?: ListSort;
   readonly show: (order: ListedOrder, moment: Moment) => Html | string;
@@ -56,14 +56,14 @@ export const listColumns = (isOfMany: boolean): readonly Column[] => [
   },
   {
     title: "Status",
-    card: "",
+    card: "state",
     show: ({ status, settled, corrected }) =>
       html`<span class="status ${STATUS_LOOK[status] ?? ""}">${describeWord(status)}</span
         >${!settled && html` <span class="dim">not verified</span>`}${corrected && html` <span class="badge">Corrected</span>`}`,
   },
   {
     title: "Branch · fleet",
-    card: "",
+    card: "place",
     show: ({ branch, fleetName }) => {
       const names = [branch, fleetName].filter((name) => name !== null);
       return names.length === 0
@@ -73,13 +73,13 @@ export const listColumns = (isOfMany: boolean): readonly Column[] => [
   },
   {
     title: "Planned",
-    card: "Planned",
+    card: "for",
     sort: "delivery",
     show: ({ deliveryTime }) => renderMinute(deliveryTime),
   },
   {
     title: "Delay",
-    card: "",
+    card: "delay",
     show: (order, moment) => renderPunctuality(judgePunctuality(order, moment)),
   },
   {
@@ -90,7 +90,7 @@ export const listColumns = (isOfMany: boolean): readonly Column[] => [
   ...(isOfMany
     ? [{ title: "Source", card: "", show: ({ sourceId }: ListedOrder) => sourceId } as const]
     : []),
-  { title: "Updated", card: "Updated", sort: "updated", show: ({ updatedAt }) => renderMinute(updatedAt) },
+  { title: "Updated", card: "minor", sort: "updated", show: ({ updatedAt }) => renderMinute(updatedAt) },
 ];
 
 /** Statuses that somebody should look for have a colour; the others are words. */

@@ -183,14 +183,14 @@ function renderForm({ query, words }: OrderListPage): Html {
   return html`<form action="/ops/orders" class="filter" role="search">
     <div class="row">
       <label class="grow"
-        >Reference, external id or event id
+        ><span class="hidden-text">Reference, external id or event id</span>
         <input
           type="search"
           name="q"
           value="${query.q}"
           maxlength="${TEXT_LENGTH_MAX}"
           autocomplete="off"
-          placeholder="Any part, in any case"
+          placeholder="Reference, external id or event id"
         />
       </label>
       <button class="main">Search</button>
