@@ -1,6 +1,6 @@
 // A shop's own Express program with the mirror inside it: one process, its own routes, its own pool of connections.
 //
-//   npm install order-mirror express pg
+//   npm install ../order-mirror/order-mirror-0.1.0.tgz express pg   # from `npm pack`, until a release is on npm
 //   DATABASE_URL=postgres://… DELIVERY_BASE_URL=https://… DELIVERY_LIVE_API_KEY=… DELIVERY_LIVE_WEBHOOK_SECRET=whsec_… \
 //   API_TOKEN=… OPS_PASSWORD=… node server.mjs
 import express from "express";
