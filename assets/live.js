@@ -210,7 +210,7 @@
       cache: "no-store",
       signal: AbortSignal.timeout(15000),
     });
-    if (new URL(response.url).pathname.startsWith("/ops/login"))
+    if (new URL(response.url).pathname.endsWith("/ops/login"))
       throw new Error("your login has ended: reload the page");
     if (response.status === 304) {
       updatedAt = Date.now();

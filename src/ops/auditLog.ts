@@ -3,7 +3,7 @@ import { beginAction, endAction, type OpsAction } from "../database/auditLog.sql
 import type { Pool } from "../database/database.ts";
 import { html, type Html } from "../html/html.ts";
 import { SOURCE, sentence, text, time, type List } from "./lists/list.ts";
-import { pressedOn, viewerOf } from "./page.ts";
+import { pressedOn, redirect, viewerOf } from "./page.ts";
 import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
 // The audit log: each action on a page is recorded before it is carried out, see `runAudited`; commands record theirs in
@@ -32,9 +32,9 @@ export function leadBack(
   { action, target, affected }: { action: string; target: string; affected: number },
   address = "/ops/actions",
 ): void {
-  const page = pressedOn(response.req);
+  const page = pressedOn(response);
   const done = new URLSearchParams({ did: action, on: target, many: String(affected) });
-  response.redirect(303, page === null ? address : `${page}?${done.toString()}`);
+  redirect(response, page === null ? address : `${page}?${done.toString()}`);
 }
 
 /** What people look for in the log. */

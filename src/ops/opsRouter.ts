@@ -21,7 +21,7 @@ import { guardWrites, makeLogin } from "./login/login.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.ts";
-import { setViewer, makeAssetRouter, sendRefusal, viewerOf } from "./page.ts";
+import { setViewer, makeAssetRouter, redirect, sendRefusal, setBasePath, viewerOf } from "./page.ts";
 import { makeQueueDashboard } from "./queues/queueBoard.ts";
 import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeRemedyRoutes, sayDone } from "./remedies.ts";
@@ -71,7 +71,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     ops.get(path, serveList(pool, `/ops${path}`, list));
   // People of the business look for orders, people on call for trouble.
   ops.get("/start", (_request, response) => {
-    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
+    redirect(response, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
   });
   ops.use("/queues", makeQueueDashboard({ pool, queue }));
   ops.use("/queue-health", makeQueueHealth({ pool, queue }));
@@ -98,7 +98,8 @@ function countWaiting(health: HealthReader): RequestHandler {
   };
 }
 
-const setHeaders: RequestHandler = (_request, response, next) => {
+const setHeaders: RequestHandler = (request, response, next) => {
+  setBasePath(response, request.baseUrl.slice(0, -"/ops".length));
   response.set({
     "Content-Security-Policy": PAGE_POLICY,
     "Cache-Control": "no-store",

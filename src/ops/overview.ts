@@ -68,10 +68,7 @@ export function renderOverview(overview: Overview, viewer: Viewer): Page {
     <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
     <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
     <div id="state" data-live>${renderState(overview, viewer)}</div>
-    <p class="dim">
-      Ages use the database's clock; “complete up to” uses the provider's.
-      <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
-    </p>`;
+    <p class="dim">Ages use the database's clock; “complete up to” uses the provider's.</p>`;
   return { title: sayVerdict(overview), body, section: "overview", live: true, mood: moodOf(overview) };
 }
 

@@ -32,10 +32,27 @@ export function viewerOf(response: Response): Viewer {
   return findViewer(response) ?? { role: "viewer", person: null };
 }
 
+/**
+ * Notes the path below which the program around us has mounted the pages; empty in a server of our own. Everything in
+ * these rooms is written without it; `sendPage` and `redirect` add it. @internal
+ */
+export function setBasePath(response: Response, basePath: string): void {
+  response.locals["basePath"] = basePath;
+}
+
+export const basePathOf = ({ locals }: Response) => (locals["basePath"] as string | undefined) ?? "";
+
+/** Leads the browser to an address of the pages. */
+export function redirect(response: Response, address: string): void {
+  response.redirect(303, basePathOf(response) + address);
+}
+
 /** The page where a form was sent from, as far as the browser says so: an address of ours, without its query. */
-export function pressedOn({ headers }: Request): string | null {
-  const { referer = "" } = headers;
-  const path = URL.canParse(referer) ? new URL(referer).pathname : "";
+export function pressedOn(response: Response): string | null {
+  const { referer = "" } = response.req.headers;
+  const { pathname = "" } = URL.canParse(referer) ? new URL(referer) : {};
+  const basePath = basePathOf(response);
+  const path = pathname.startsWith(basePath) ? pathname.slice(basePath.length) : "";
   return /^\/ops(?:\/|$)/.test(path) && !path.startsWith("/ops/login") ? path : null;
 }
 
@@ -234,7 +251,10 @@ export function readFormField({ body }: Request, name: string): string {
 
 /** Sends a page to its viewer, or 304 if it shows what the browser has already. */
 export function sendPage(response: Response, page: Page): void {
-  const markup = renderPage(page, findViewer(response), response.locals["done"] as Html | undefined);
+  const rendered = renderPage(page, findViewer(response), response.locals["done"] as Html | undefined);
+  // Values have no bare quotation marks, so only attributes of our templates match.
+  const basePath = html`${basePathOf(response)}`.markup;
+  const markup = rendered.replaceAll(/ (?:href|action|src)="(?=\/)/g, (start) => start + basePath);
   const shown = markup.replace(/<time id="made"[^>]*>[^<]*</, "");
   const tag = createHash("sha256").update(shown).digest("base64url");
   // Weak: the same page may be sent compressed.

@@ -13,6 +13,8 @@ import {
   sendPage,
   viewerOf,
   pressedOn,
+  basePathOf,
+  redirect,
 } from "../page.ts";
 import type { Clock } from "../../process/clock.ts";
 import { makeFailureThrottle } from "../../process/failureThrottle.ts";
@@ -117,11 +119,11 @@ function makeLoginRoutes(sessions: Sessions, { passwords, clock, logger }: Login
       return showLogin(response.status(401), next, "Wrong password.");
     }
     await sessions.begin(request, response, role);
-    response.redirect(303, next);
+    redirect(response, next);
   });
   router.post("/logout", refuseOtherSites, async (request, response) => {
     await sessions.end(request, response);
-    response.redirect(303, "/ops/login");
+    redirect(response, "/ops/login");
   });
   return router;
 }
@@ -135,9 +137,11 @@ function askToLogIn(request: Request, response: Response, hasPasswords: boolean)
   if (!(request.headers.accept ?? "").includes("text/html"))
     return sendRefusal(response, 401, "Log in as operator or viewer; nothing was done.");
   const isPage = request.method === "GET" || request.method === "HEAD";
-  const next = isPage ? request.originalUrl : (pressedOn(request) ?? "/ops");
+  const next = isPage
+    ? request.originalUrl.slice(basePathOf(response).length)
+    : (pressedOn(response) ?? "/ops");
   const target = `?next=${encodeURIComponent(next)}${isPage ? "" : "&undone=1"}`;
-  response.redirect(303, `/ops/login${target}`);
+  redirect(response, `/ops/login${target}`);
 }
 
 /** The target after the login: always an address of the ops pages, never of another host. */

@@ -22,7 +22,15 @@ import {
   type ListSort,
   type SearchHit,
 } from "../../orders/orderList.sql.ts";
-import { readField, sendRefusal, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
+import {
+  readField,
+  redirect,
+  sendRefusal,
+  renderChoice,
+  renderPaging,
+  sendPage,
+  type Page,
+} from "../page.ts";
 import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
@@ -60,7 +68,7 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
     const hits = text === "" ? [] : await searchMirror(pool, text);
     const [only, ...others] = hits.map(addressOf);
     const list = `/ops/orders${writeOrderList(parseOrderList({ q: text }))}`;
-    response.redirect(303, only !== undefined && others.length === 0 ? only : list);
+    redirect(response, only !== undefined && others.length === 0 ? only : list);
   });
   router.get("/orders", async (request, response) => {
     const query = parseOrderList(request.query);

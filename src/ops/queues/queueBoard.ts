@@ -3,7 +3,7 @@ import { Router, type Express, type RequestHandler } from "express";
 import { beginAction, endAction } from "../../database/auditLog.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { writePolicy } from "../../html/policy.ts";
-import { mayAct, viewerOf } from "../page.ts";
+import { basePathOf, mayAct, viewerOf } from "../page.ts";
 
 // The dashboard of the queue is bull-board, at /ops/queues behind the login: its pages may load what they need from this
 // host, viewers get a board without buttons, and every change is in the audit log. Of its actions only those exist that
@@ -31,27 +31,27 @@ export function makeQueueDashboard({ pool, queue }: { pool: Pool; queue: Queue }
     auditChanges(pool, queue),
   );
   router.use(async (request, response, next) => {
-    const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"]();
+    const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"](basePathOf(response));
     serve(request, response, next);
   });
   return router;
 }
 
-/** Loaded at the first visit, because most web processes are never asked for it. */
-function makeBoard(queue: Queue, readOnlyMode: boolean): () => Promise<RequestHandler> {
+/** Loads the board at the first visit, because most web processes are never asked for it. */
+function makeBoard(queue: Queue, readOnlyMode: boolean): (basePath: string) => Promise<RequestHandler> {
   let opening: ReturnType<typeof openBoard> | undefined;
-  return () => (opening ??= openBoard(queue, readOnlyMode));
+  return (basePath) => (opening ??= openBoard(queue, readOnlyMode, basePath));
 }
 
-async function openBoard(queue: Queue, readOnlyMode: boolean): Promise<RequestHandler> {
+async function openBoard(queue: Queue, readOnlyMode: boolean, basePath: string): Promise<RequestHandler> {
   const { createBullBoard } = await import("@bull-board/api");
   const { BullMQAdapter } = await import("@bull-board/api/bullMQAdapter");
   const { ExpressAdapter } = await import("@bull-board/express");
-  const serverAdapter = new ExpressAdapter().setBasePath(DASHBOARD_PATH);
-  const links = [{ text: "Overview", url: "/ops" }];
+  const serverAdapter = new ExpressAdapter().setBasePath(basePath + DASHBOARD_PATH);
+  const links = [{ text: "Overview", url: `${basePath}/ops` }];
   const externalJobUrl = ({ id }: { id?: string | number | null | undefined }) => ({
     displayText: "Events and orders",
-    href: `/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
+    href: `${basePath}/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
   });
   createBullBoard({
     queues: [new BullMQAdapter(queue, { readOnlyMode, externalJobUrl })],

@@ -6,7 +6,7 @@ import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import { html, type Html } from "../../html/html.ts";
 import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/parts.ts";
-import { sendRefusal, sendPage } from "../page.ts";
+import { redirect, sendRefusal, sendPage } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { withTimeout } from "../../process/abort.ts";
 import { DASHBOARD_PATH } from "./queueBoard.ts";
@@ -43,7 +43,7 @@ export function makeQueueHealth({ pool, queue }: { pool: Pool; queue: Queue }): 
   router.get("/event/:seq", async ({ params }, response) => {
     const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
     const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
-    if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
+    if (its !== undefined) return redirect(response, jobAddress(queue.name, its.id));
     const body = html`<h1>Job</h1>
       <p>${NO_JOB}</p>`;
     sendPage(response, { title: "Job", body, section: "queues" });
