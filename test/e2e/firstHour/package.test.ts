@@ -16,18 +16,17 @@ import { createDatabase, runOnServer, withDatabase } from "../../support/servers
 import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { installPacked, MODULES } from "../../support/programs/packed.ts";
+import { ROOT } from "../../support/programs/program.ts";
 import { createLiveOrder, orderBody } from "../../support/providers/testSandbox.ts";
 
-const ROOT = path.resolve(import.meta.dirname, "../../..");
-const MODULES = path.join(ROOT, "node_modules");
 const run = promisify(execFile);
 
-let tarball: string;
 const { database } = await openTestDatabase();
 let mirror: ContractMirror;
 
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
-await installPacked();
+const tarball = await installPacked(folder, ["express", "pg"]);
 const sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
 mirror = await openContractMirror(database, sandbox.url);
 afterAll(async () => {
@@ -35,18 +34,6 @@ afterAll(async () => {
   await sandbox.close();
   await rm(folder, { recursive: true, force: true });
 });
-
-/** Installs the packed package as npm does, but with this project's dependencies, so that nothing is downloaded. */
-async function installPacked(): Promise<void> {
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
-  const [packed] = JSON.parse(stdout) as [{ filename: string }];
-  tarball = path.join(folder, packed.filename);
-  const home = path.join(folder, "node_modules", "order-mirror");
-  await mkdir(home, { recursive: true });
-  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
-  await symlink(MODULES, path.join(home, "node_modules"));
-  await writeFile(path.join(folder, "package.json"), JSON.stringify({ type: "module" }));
-}
 
 const USE = `
   const [baseUrl, token, reference] = process.argv.slice(2);
@@ -73,8 +60,6 @@ it.each([
 });
 
 it("is mounted in a program of somebody else, which it serves, fills and leaves", async () => {
-  for (const name of ["express", "pg"])
-    await symlink(path.join(MODULES, name), path.join(folder, "node_modules", name));
   await copyFile(path.join(ROOT, "examples/embed/server.mjs"), path.join(folder, "server.mjs"));
   const name = `embed_${process.pid}`;
   await createDatabase(findTestServer(), name);

@@ -1,0 +1,399 @@
+import { spawn } from "node:child_process";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createRequire } from "node:module";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import express5 from "express";
+import fastify from "fastify";
+import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
+import type * as Client from "../../../src/client/mirrorClient.ts";
+import type * as Library from "../../../src/mirror/createMirror.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import { logIn } from "../../support/http/logIn.ts";
+import { listenHere } from "../../support/http/serve.ts";
+import { installPacked } from "../../support/programs/packed.ts";
+import { ROOT, stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
+import { LIVE, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
+import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
+import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+// The package, as it is published, in programs of others: what it takes of their addresses, bodies and processes.
+
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-guest-"));
+await installPacked(folder, ["express", "fastify"]);
+const { resolve } = createRequire(path.join(folder, "program.js"));
+const load = async (name: string): Promise<unknown> => import(pathToFileURL(resolve(name)).href);
+const { createMirror } = (await load("order-mirror")) as typeof Library;
+const { createMirrorClient } = (await load("order-mirror/mirror")) as typeof Client;
+/** No types are published under this name; of what is used here, it has those of its successor. */
+const require = createRequire(import.meta.url);
+const express4 = require("express4") as typeof express5;
+
+const { database, pool } = await openTestDatabase();
+const sandbox = await makeTestSandbox();
+const TOKEN = "a-token-of-the-shop";
+const PASSWORD = "a password of the shop";
+const READ = { headers: { authorization: `Bearer ${TOKEN}` } };
+const WRITE = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+
+const OPTIONS: Library.MirrorOptions = {
+  databaseUrl: database.url,
+  sources: [
+    { sourceId: "live", mode: "live", baseUrl: sandbox.url, apiKey: LIVE, webhookSecrets: [WEBHOOK_SECRET] },
+  ],
+  apiTokens: [`${TOKEN}@live+write`],
+  opsPassword: PASSWORD,
+  writeThrough: true,
+};
+const mirror = await createMirror(OPTIONS);
+await mirror.start();
+afterEach(stopPrograms);
+afterAll(async () => {
+  await mirror.close();
+  await sandbox.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function openMirror(options: Library.MirrorOptions): Promise<Library.Mirror> {
+  const opened = await createMirror(options);
+  onTestFinished(() => opened.close());
+  return opened;
+}
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+async function serveShop(shop: Serve): Promise<string> {
+  const server = await listenHere(createServer(shop));
+  onTestFinished(() => server.close());
+  return server.url;
+}
+
+const all = ({ webhooks, api, ops, probes }: Library.Mirror) => [webhooks, api, ops, probes];
+
+/** The shop's own route for everything, behind the mirror. */
+const own: Library.Handler = ({ method, url }, response) => {
+  response.setHeader("content-type", "application/json").end(JSON.stringify({ shop: `${method} ${url}` }));
+};
+
+/** Hands a request from one handler to the next, as a framework does. */
+function chain([first, ...others]: readonly Library.Handler[]): Serve {
+  return (request, response) => first?.(request, response, () => chain(others)(request, response));
+}
+
+const EXPRESS = [
+  ["Express 4", express4],
+  ["Express 5", express5],
+] as const;
+const HOSTS = [
+  ["plain http", chain],
+  ...EXPRESS.map(
+    ([name, express]) =>
+      [name, (handlers: readonly Library.Handler[]): Serve => express().use(...handlers)] as const,
+  ),
+] as const;
+
+describe.each(HOSTS)("mounted in %s", (_name, mount) => {
+  it("leaves the routes of its host, which come after it, and answers its own", async () => {
+    const shop = await serveShop(mount([...all(mirror), own]));
+    for (const [method, place] of [
+      ["GET", "/v1/products"],
+      ["POST", "/webhooks/stripe"],
+      ["GET", "/metrics"],
+      ["GET", "/metrics-report"],
+      ["GET", "/livezzz"],
+      ["GET", "/v2/orders"],
+    ] as const)
+      expect(await (await fetch(shop + place, { method })).json()).toEqual({ shop: `${method} ${place}` });
+    const statuses = ["/v1/orders", "/ops/orders", "/livez", "/docs", "/openapi.json"].map(
+      async (place) => (await fetch(shop + place, { redirect: "manual" })).status,
+    );
+    expect(await Promise.all(statuses)).toEqual([401, 401, 200, 200, 200]);
+    const made = await fetch(`${shop}/v1/orders`, {
+      method: "POST",
+      headers: WRITE,
+      body: JSON.stringify(orderBody()),
+    });
+    expect(made.status).toBe(201);
+  });
+
+  it("leaves /docs, and everything of parts that no option asks for", async () => {
+    const { databaseUrl, sources } = OPTIONS;
+    const bare = await openMirror({ databaseUrl, sources });
+    const { webhooks, api, ops } = bare;
+    const shop = await serveShop(mount([webhooks, api, ops, own]));
+    for (const place of ["/v1/orders", "/docs", "/livez", "/ops"])
+      expect(await (await fetch(shop + place)).json()).toEqual({ shop: `GET ${place}` });
+  });
+});
+
+describe.each(EXPRESS)("below a path in %s", (_name, express) => {
+  const open = async () => {
+    const app = express();
+    app.use("/mirror", ...all(mirror));
+    return `${await serveShop(app)}/mirror`;
+  };
+
+  it("reads, writes, receives and describes itself", async () => {
+    const base = await open();
+    const made = await fetch(`${base}/v1/orders`, {
+      method: "POST",
+      headers: WRITE,
+      body: JSON.stringify(orderBody()),
+    });
+    expect(made.status).toBe(201);
+    const { reference } = (await made.json()) as { reference: string };
+    expect((await fetch(`${base}/v1/orders/${reference}`, READ)).status).toBe(200);
+    expect((await fetch(`${base}/v1/branches`, { method: "POST", ...READ })).status).toBe(405);
+    expect(
+      await sendEvent(`${base}/webhooks/live`, { id: `evt_${reference}`, body: Buffer.from("{}") }),
+    ).toBe(200);
+    const page = await (await fetch(`${base}/docs`)).text();
+    for (const [, address = ""] of page.matchAll(/(?:href|src)="(?!data:)([^"]+)"/g))
+      expect((await fetch(new URL(address, `${base}/docs`))).status).toBe(200);
+  });
+
+  it("has pages whose every link, form and redirect stays below it", async () => {
+    const base = await open();
+    const asked = await fetch(`${base}/ops/walks`, { redirect: "manual", headers: { accept: "text/html" } });
+    expect(asked.headers.get("location")).toBe("/mirror/ops/login?next=%2Fops%2Fwalks");
+    const headers = { ...(await logIn(base, PASSWORD)), accept: "text/html" };
+    const body = new URLSearchParams({ password: PASSWORD, next: "/ops/walks" });
+    const entered = await fetch(`${base}/ops/login`, { method: "POST", body, redirect: "manual" });
+    expect(entered.headers.get("location")).toBe("/mirror/ops/walks");
+    const waiting = [`${base}/ops/start`, `${base}/ops/queues`];
+    const seen = new Set<string>();
+    for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) {
+      // One look at each page: its filters lead to itself.
+      if (seen.has(place.replace(/[?#].*/, ""))) continue;
+      seen.add(place.replace(/[?#].*/, ""));
+      const answer = await fetch(place, { headers });
+      expect([place, answer.status]).toEqual([place, 200]);
+      expect(answer.url).toMatch(base);
+      if (!answer.headers.get("content-type")?.startsWith("text/html")) continue;
+      const page = await answer.text();
+      const [, home = answer.url] = /<base href="([^"]+)"/.exec(page) ?? [];
+      for (const [, name, address = ""] of page.matchAll(/ (href|src|action)="(?!data:|https?:)([^"]*)"/g)) {
+        const target = new URL(address.replaceAll("&amp;", "&"), new URL(home, answer.url));
+        expect([place, target.href]).toEqual([place, expect.stringMatching(`^${base}/`)]);
+        if (name !== "action" && !place.includes("/ops/queues")) waiting.push(target.href);
+      }
+    }
+    expect(seen.size).toBeGreaterThan(20);
+    const pressed = await fetch(`${base}/ops/resume`, {
+      method: "POST",
+      body: new URLSearchParams({ source: "live" }),
+      redirect: "manual",
+      headers: { ...headers, origin: new URL(base).origin, referer: `${base}/ops/sources/live?x=1` },
+    });
+    expect([pressed.status, pressed.headers.get("location")]).toEqual([
+      303,
+      expect.stringMatching(/^\/mirror\/ops\/sources\/live\?did=/),
+    ]);
+  });
+});
+
+describe.each(EXPRESS)("behind a body parser of %s", (_name, express) => {
+  it("takes the bytes of express.raw, and refuses a body that was parsed before", async () => {
+    const send = async (parser: ReturnType<typeof express.raw>, place: string) => {
+      const shop = await serveShop(express().use(parser, ...all(mirror)));
+      const body = JSON.stringify(orderBody());
+      return fetch(shop + place, { method: "POST", body, headers: WRITE });
+    };
+    const raw = express.raw({ type: () => true });
+    expect((await send(raw, "/v1/orders")).status).toBe(201);
+    // The bytes were there to be verified, and nobody had signed them.
+    expect((await send(raw, "/webhooks/live")).status).toBe(401);
+    const refused = await send(express.json(), "/v1/orders");
+    expect([refused.status, await refused.json()]).toEqual([
+      500,
+      expect.objectContaining({
+        error: {
+          code: "body_already_read",
+          message: expect.stringContaining("before body parsers") as string,
+        },
+      }),
+    ]);
+    const event = await send(express.json(), "/webhooks/live");
+    expect([event.status, await event.text()]).toEqual([
+      500,
+      expect.stringContaining("Mount the mirror before body parsers"),
+    ]);
+  });
+});
+
+it("can be started again after a start that failed, and not with other parts", async () => {
+  const name = `guest_${process.pid}`;
+  await createDatabase(findTestServer(), name);
+  onTestFinished(
+    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
+  );
+  const early = await openMirror({ ...OPTIONS, databaseUrl: withDatabase(findTestServer(), name) });
+  const shop = await serveShop(chain(all(early)));
+  const answer = await fetch(`${shop}/v1/orders`, READ);
+  expect([answer.status, answer.headers.get("content-type"), await answer.json()]).toEqual([
+    503,
+    "application/json; charset=utf-8",
+    expect.objectContaining({
+      error: { code: "temporarily_unavailable", message: "The mirror has not started yet." },
+    }),
+  ]);
+  await expect(early.start()).rejects.toMatchObject({ name: "ConfigurationError" });
+  const [left] = await runOnServer(
+    findTestServer(),
+    `select count(*)::int as open from pg_stat_activity where datname = '${name}'`,
+  );
+  expect(left).toEqual({ open: 0 });
+  expect((await early.migrate()).length).toBeGreaterThan(1);
+  await early.start();
+  expect((await fetch(`${shop}/v1/orders`, READ)).status).toBe(200);
+  const unreachable = await openMirror({
+    ...OPTIONS,
+    databaseUrl: "postgres://h@127.0.0.1:1/d",
+  });
+  await expect(unreachable.start()).rejects.toMatchObject({ name: "UnavailableError" });
+  await expect(unreachable.migrate()).rejects.toMatchObject({ name: "UnavailableError" });
+});
+
+it("refuses a second start with other parts, a missing key before anything opens, and a start after its end", async () => {
+  const once = await openMirror(OPTIONS);
+  await Promise.all([once.start(), once.start({ web: true })]);
+  await expect(once.start({ worker: true })).rejects.toThrow("The mirror has started with other parts.");
+  await once.close();
+  await expect(once.start()).rejects.toThrow("The mirror is closed.");
+  const keyless = await openMirror({
+    ...OPTIONS,
+    writeThrough: false,
+    sources: [{ sourceId: "live", mode: "live", baseUrl: sandbox.url }],
+  });
+  await expect(keyless.start({ poller: true })).rejects.toMatchObject({
+    message: "The provider key is missing for live.",
+    fix: expect.stringContaining("apiKey") as string,
+  });
+});
+
+it("takes each option as the value that it is", async () => {
+  const tokens = createMirror({ ...OPTIONS, apiTokens: ["a-token-of-sixteen,another-token-of-16"] });
+  await expect(tokens).rejects.toMatchObject({
+    name: "ConfigurationError",
+    message: expect.stringMatching(/^apiTokens has a token \(number 1\) that is not/) as string,
+  });
+});
+
+it("has a client that waits beside its deadline, and passes on what the mirror says", async () => {
+  const baseUrl = `${await serveShop(chain(all(mirror)))}/v1`;
+  const client = createMirrorClient({ baseUrl, token: TOKEN, deadlineMs: 1_000 });
+  const { json } = await sandbox.ask("POST", "/v1/orders", { body: orderBody() });
+  const { reference } = json as { reference: string };
+  await expect(client.order(reference)).rejects.toMatchObject({ failure: "not_found" });
+  const made = await fetch(`${baseUrl}/orders`, {
+    method: "POST",
+    headers: WRITE,
+    body: JSON.stringify(orderBody()),
+  });
+  const { order } = await client.order(((await made.json()) as { reference: string }).reference);
+  const waited = await client.order(order.reference, { updatedAfter: order.updatedAt, wait: 2 });
+  expect(waited.order).toEqual(order);
+  await expect(client.orders({ status: "zz" }).pages().next()).rejects.toThrow(/status/);
+});
+
+const nowSeconds = () => Math.floor(Date.now() / 1_000);
+
+it("receives what a framework without Node's requests has read", async () => {
+  const body = JSON.stringify({ id: "evt_guest", type: "order.created", data: {} });
+  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+  const signature = sign({ id: "evt_guest", body: Buffer.from(body), nowSeconds: nowSeconds() });
+  const headers = { "content-type": "application/json", ...signature };
+  const unstarted = await openMirror(OPTIONS);
+  expect(await unstarted.receive({ source: "live", headers, body })).toMatchObject({ status: 503 });
+  const app = fastify();
+  onTestFinished(() => app.close());
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, bytes, done) =>
+    done(null, bytes),
+  );
+  app.post<{ Params: { source: string }; Body: Buffer }>("/hooks/:source", async (request, reply) => {
+    const call = { source: request.params.source, headers: request.headers, body: request.body };
+    const answer = await mirror.receive(call);
+    return reply.code(answer.status).headers(answer.headers).send(answer.body);
+  });
+  const framework = await app.listen({ host: "127.0.0.1", port: 0 });
+  const post = (source: string, sent: string) =>
+    fetch(`${framework}/hooks/${source}`, { method: "POST", headers, body: sent });
+  expect((await post("live", body)).status).toBe(200);
+  expect((await post("live", `${body} `)).status).toBe(401);
+  expect((await post("other", body)).status).toBe(404);
+  expect(await mirror.receive({ source: "live", headers: new Headers(headers), body })).toMatchObject({
+    status: 200,
+  });
+  const { rows } = await pool.query("select event_id from mirror.inbox where event_id = 'evt_guest'");
+  expect(rows).toEqual([{ event_id: "evt_guest" }]);
+});
+
+describe("the programs of docs/library.md", async () => {
+  const page = await readFile(path.join(ROOT, "docs/library.md"), "utf8");
+  const blocks = [...page.matchAll(/```js\n([^]*?)```/g)].map(([, block = ""]) => block);
+  const [whole = "", plain, next, withFastify, closing] = blocks;
+  const [setUp = ""] = whole.split("const app = ");
+  const started = "await mirror.start({ worker: true, poller: true });";
+
+  /** Runs a program of the page with values in the place of those that it leaves to its reader. */
+  async function runProgram(name: string, parts: readonly (string | undefined)[]) {
+    const port = await findFreePort();
+    const values = [
+      ["postgres://shop:…@db/shop", database.url],
+      ["https://…", sandbox.url],
+      ['apiKey: "…"', `apiKey: "${LIVE}"`],
+      ["whsec_…", WEBHOOK_SECRET],
+      ["at-least-sixteen-characters", TOKEN],
+      ["at least twelve characters", PASSWORD],
+      ["3000", String(port)],
+    ] as const;
+    const file = path.join(folder, `${name}.mjs`);
+    const text = values.reduce((all_, [from, to]) => all_.replaceAll(from, to), parts.join("\n"));
+    expect(text).not.toContain("…");
+    await writeFile(file, `${text}\nprocess.stdout.write("started\\n");\n`);
+    const program = watchProgram(spawn(process.execPath, [file], { cwd: folder }));
+    return { program, url: `http://127.0.0.1:${port}` };
+  }
+
+  const event = (name: string) => ({ id: `evt_${name}`, body: Buffer.from("{}") });
+  const end = async (program: RunningProgram) =>
+    expect(await program.stop()).toMatchObject({ code: 0, signal: null });
+
+  it.each([
+    ["express", [whole, closing]],
+    ["http", [setUp.replace(/import express.*\n/, ""), plain, started, closing]],
+  ])("%s", async (name, parts) => {
+    const { program, url } = await runProgram(name, parts);
+    await program.waitFor(/started/);
+    expect(await sendEvent(`${url}/webhooks/live`, event(name))).toBe(200);
+    expect((await fetch(`${url}/v1/orders`, READ)).status).toBe(200);
+    expect((await fetch(`${url}/cakes`)).status).toBe(404);
+    await end(program);
+  });
+
+  it("fastify", async () => {
+    const { program, url } = await runProgram("fastify", [setUp, withFastify, started]);
+    await program.waitFor(/started/);
+    expect(await sendEvent(`${url}/webhooks/live`, event("fastify"))).toBe(200);
+    expect(await sendEvent(`${url}/webhooks/stripe`, event("fastify"))).toBe(404);
+  });
+
+  it("Next.js", async () => {
+    const body = "{}";
+    const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+    const headers = {
+      "content-type": "application/json",
+      ...sign({ id: "evt_next", body: Buffer.from(body), nowSeconds: nowSeconds() }),
+    };
+    const call = `const asked = new Request("http://h/", ${JSON.stringify({ method: "POST", headers, body })});
+      const { status } = await POST(asked, { params: Promise.resolve({ source: "live" }) });
+      console.log("status", status);`;
+    const { program } = await runProgram("next", [setUp, next, started, call]);
+    expect((await program.waitFor(/status (\d+)/))[1]).toBe("200");
+  });
+});
