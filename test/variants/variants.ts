@@ -34,12 +34,12 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: ">= for > in the guard in SQL",
     in: "apply/applyBatch.sql.ts",
-    find: "      > ${keyOf(stored,",
-    replace: "      >= ${keyOf(stored,",
+    find: "${keyOf(incoming)} > ${keyOf(stored)}",
+    replace: "${keyOf(incoming)} >= ${keyOf(stored)}",
     and: [
       {
         in: "apply/applyBatch.sql.ts",
-        find: "then ${stored}.settled and",
+        find: "then ${stored.row}.settled and",
         replace: "then false and",
       },
     ],
@@ -97,8 +97,8 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "a stored horizon ahead of the present counts",
     in: "apply/applyBatch.sql.ts",
-    find: "keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })",
-    replace: "keyOf(stored, { horizon: `${stored}.horizon` })",
+    find: '{ row: "o", horizon: unlessAhead("o.horizon") }',
+    replace: '{ row: "o", horizon: "o.horizon" }',
     by: "integration/apply/apply",
     test: "the guard in SQL agrees with its model on any sequence of observations",
   },
