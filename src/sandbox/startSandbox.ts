@@ -180,7 +180,9 @@ async function serve(
   app.disable("x-powered-by");
   addControls(app, makeControls(deps), { state, renderPage: (notice) => renderPage(deps, notice) });
   addApi(app, { state, limiter, journal, systemClock, signal });
-  const server = createServer(app);
+  const server = createServer({ requireHostHeader: false }, app);
+  // Without it, Node answers an unknown expectation itself, without the rates.
+  server.on("checkExpectation", app);
   server.on("clientError", (error, socket) => refuseMalformed(state, error, socket));
   const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
   return {

@@ -134,6 +134,13 @@ async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
   const { state, limiter } = deps;
   const { asked, caller } = asking;
   const { policies, sells } = asked.endpoint ?? PLAIN;
+  // The server leaves it to us: its own refusal has neither the rates nor a body.
+  if (asking.request.headers.host === undefined && asking.request.httpVersion === "1.1") {
+    return refuse(
+      refused(400, "bad_request", "The header Host is missing."),
+      untouchedHeaders(["sustained"]),
+    );
+  }
   if (!caller) {
     const bearer = { "WWW-Authenticate": "Bearer" };
     const refusal = refused(401, "invalid_api_key", "The API key is missing or unknown.", bearer);

@@ -49,8 +49,7 @@ export async function routeOrder(
     throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
   const now = shownTime(state.clock.now(), state.faults.current());
   const name = JSON.stringify([branch.branchId, zone.code, found.coordinates]);
-  const from = state.quotes.startOf(name, now);
-  if (purpose === "quote") state.quotes.keep(name, from, QUOTE_HOLDS_MS);
+  const from = state.quotes.startOf(name, now, purpose);
   const trip = planTrip(state, { branch, zoneCode: zone.code, ...found }, from);
   // Assumed: a courier must work at both times.
   const isServed = [trip.pickupTime, trip.deliveryTime].every((at) =>
@@ -135,8 +134,6 @@ const BUSY_EXTRA_MINUTES = 15;
 const HANDOVER_MINUTES = 5;
 const MINUTES_PER_KILOMETRE = 4;
 const ROUNDING_SECONDS = 300;
-/** Long enough for whoever looks at a quote and then orders; at a high speed the quoted pickup is soon over. */
-const QUOTE_HOLDS_MS = 10_000;
 const MINUTES_PER_DAY = 1_440;
 
 const EARTH_RADIUS_KM = 6_371;

@@ -113,8 +113,10 @@ export function shownTime(instant: Instant, faults: Faults): Instant {
   return instant + BigInt(faults.clockSkewMs) * NANOS_PER_MILLI;
 }
 
-/** Quoted trips, and the instant from which the times of each count. */
 export type Quotes = ReturnType<typeof makeQuotes>;
+
+/** Long enough for whoever looks at a quote and then orders; at a high speed the quoted pickup is soon over. */
+const QUOTE_HOLDS_MS = 10_000;
 
 /**
  * Remembers quotes for a while, so that an order a moment later gets the quoted times (spec, "POST /v1/orders/quote",
@@ -123,14 +125,19 @@ export type Quotes = ReturnType<typeof makeQuotes>;
 export function makeQuotes() {
   const quotes = new Map<string, { readonly from: Instant; readonly until: Instant }>();
   return {
-    /** The instant from which a trip's times count: of its quote, if that still holds, otherwise `now`. */
-    startOf: (trip: string, now: Instant): Instant => {
+    /**
+     * Returns the instant from which a trip's times count: that of its quote while one holds, otherwise `now`. A quote
+     * made while another still holds repeats it, and holds its own time from now.
+     */
+    startOf: (trip: string, now: Instant, purpose: "quote" | "order"): Instant => {
       const quote = quotes.get(trip);
-      return quote !== undefined && quote.from <= now && now < quote.until ? quote.from : now;
-    },
-    keep: (trip: string, from: Instant, holdsMs: number): void => {
-      for (const [known, { until }] of quotes) if (until <= from) quotes.delete(known);
-      quotes.set(trip, { from, until: addMillis(from, holdsMs) });
+      const end =
+        quote === undefined ? now : purpose === "order" ? quote.until : addMillis(quote.from, QUOTE_HOLDS_MS);
+      const from = quote !== undefined && quote.from <= now && now < end ? quote.from : now;
+      if (purpose === "order") return from;
+      for (const [known, { until }] of quotes) if (until <= now) quotes.delete(known);
+      quotes.set(trip, { from, until: addMillis(now, QUOTE_HOLDS_MS) });
+      return from;
     },
   };
 }
