@@ -1,18 +1,11 @@
-import { refuseBranch, refuseField, refuseOrder, refused } from "./refusal.ts";
-import {
-  addressSchema,
-  createOrderSchema,
-  updateOrderSchema,
-  type CreateOrderRequest,
-  type UpdateOrderRequest,
-} from "../../wire/api.ts";
+import { refuseBranch, refuseOrder, refused } from "./refusal.ts";
+import { readAddress, readCreation, readQuote, readUpdate, type UpdateBody } from "./bodies.ts";
 import { addOrders, findForChange, moveOrders, patchOrder, type OrderPatch } from "./orderBook.ts";
 import { isTaken, readOrder, readOrders, type OrderName } from "./orders.sql.ts";
 import { routeOrder, ADDRESS_MESSAGES, searchAddress } from "../world/routing.ts";
 import { formatTime, nextStatus, showOrder, type OrderRow } from "./orderRow.ts";
 import { type SandboxState } from "../world/state.ts";
 import { readListParameters, STATUSES, type Status } from "./parameters.ts";
-import type { z } from "zod";
 import { searchKey } from "../world/gazetteer.ts";
 import type { Caller } from "../world/directory.ts";
 import type { Connection } from "../world/world.sql.ts";
@@ -31,52 +24,6 @@ export interface ApiRequest {
 type Body = Readonly<Record<string, unknown>>;
 export type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Body>;
 
-/** Reads the body of POST /v1/orders. Throws invalid_request. */
-function readCreateOrder(body: unknown): CreateOrderRequest {
-  const order = read(createOrderSchema, body);
-  const { externalOrderId } = order;
-  if (externalOrderId === "") throw refuseField("externalOrderId must not be empty.");
-  // Clients remove such a segment from a path, so the order could never be named by it.
-  if (externalOrderId === "." || externalOrderId === "..")
-    throw refuseField("externalOrderId must not be a dot segment.");
-  return order;
-}
-
-/** Reads the body of POST /v1/orders/quote, where externalOrderId is ignored. */
-function readQuoteOrder(body: unknown): CreateOrderRequest {
-  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
-  return read(createOrderSchema, isObject ? { ...body, externalOrderId: undefined } : body);
-}
-
-function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
-  const given = parse(schema, body);
-  assertStorable(given);
-  return given;
-}
-
-function parse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
-  const result = schema.safeParse(body);
-  if (!result.success) throw refuseField(describe(result.error));
-  return result.data;
-}
-
-/** Names the invalid fields, but not their content. */
-function describe(error: z.ZodError): string {
-  const fields = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.code}`);
-  return `The request is not valid (${fields.join("; ")}).`;
-}
-
-/** Assumed: the spec shows no maximum length for any field. */
-const TEXT_LENGTH_MAX = 255;
-
-/** Refuses text that the database cannot hold, or that is too long. */
-function assertStorable(value: unknown): void {
-  if (typeof value === "object" && value !== null) Object.values(value).forEach(assertStorable);
-  if (typeof value !== "string") return;
-  if (value.length > TEXT_LENGTH_MAX || value.includes("\0") || !value.isWellFormed())
-    throw refuseField(`Each text must be valid, of at most ${TEXT_LENGTH_MAX} characters.`);
-}
-
 /**
  * POST /v1/orders. Assumed order of checks: subscription, body, duplicate, branch, zone, address, shifts; so a retry of
  * a successful creation gets the duplicate error even if its branch has closed since. Assumed: no quota of orders is
@@ -84,7 +31,7 @@ function assertStorable(value: unknown): void {
  */
 export async function createOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const { organization, livemode } = request.caller;
-  const order = readCreateOrder(request.body);
+  const order = readCreation(request.body);
   const externalOrderId = order.externalOrderId ?? null;
   const { organizationId } = organization;
   const row = await state.write(async (connection) => {
@@ -115,7 +62,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
   if (organization.plan !== "advanced") {
     throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
-  const order = readQuoteOrder(request.body);
+  const order = readQuote(request.body);
   const trip = await routeOrder(state, organization.organizationId, order, "quote");
   const zone = state.directory.zoneByCode(trip.zoneCode);
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
@@ -130,7 +77,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
 
 /** POST /v1/addresses/validate: answers 200 for every address. */
 export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<Body> {
-  const address = parse(addressSchema, request.body);
+  const address = readAddress(request.body);
   const found = await searchAddress(state, request.caller.organization.organizationId, address);
   return found.valid ? found : { ...found, message: ADDRESS_MESSAGES[found.reason] };
 }
@@ -212,7 +159,7 @@ export function mustAdvance(row: OrderRow): Status {
  */
 export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const name = nameOrder(request);
-  const update = read(updateOrderSchema, request.body);
+  const update = readUpdate(request.body);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
     if (before.status !== "created" && before.status !== "arrived_for_pickup") {
@@ -227,7 +174,7 @@ export async function updateOrder(state: SandboxState, request: ApiRequest): Pro
 async function planPatch(
   state: SandboxState,
   before: OrderRow,
-  { branch, zoneCode, customer, schedule }: UpdateOrderRequest,
+  { branch, zoneCode, customer, schedule }: UpdateBody,
 ): Promise<OrderPatch> {
   const { firstName = before.firstName, phone = before.phone } = customer ?? {};
   const who = customer === undefined ? {} : { firstName, phone };

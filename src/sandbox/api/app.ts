@@ -12,7 +12,7 @@ import type { Duplex } from "node:stream";
 import express, { type Express, type Request, type Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../process/clock.ts";
-import { matchEndpoint, readTarget } from "../../wire/endpoints.ts";
+import { tryDecode } from "../../domain/parseJson.ts";
 import { chance } from "../world/chance.ts";
 import { modeOf, type Caller } from "../world/directory.ts";
 import { MARK, shownTime, type SandboxState } from "../world/state.ts";
@@ -81,19 +81,40 @@ interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-type Asked = ReturnType<typeof matchEndpoint<Endpoint>>;
+type Asked = ReturnType<typeof readTarget>;
 
 /** Answers every address that the control interface has not taken. Assumed: /v1 is the only version. */
 export function addApi(app: Express, deps: ApiDeps): void {
   app.use((request: Request, response: Response) => {
-    const { path } = readTarget(request.originalUrl);
-    return serve(deps, { request, response, asked: matchEndpoint(ENDPOINTS, request.method, path) });
+    return serve(deps, { request, response, asked: readTarget(request) });
   });
   app.use((error: Error, request: Request, _response: Response, _next: unknown) => {
     // Aborted: the shutdown cut the injected latency short, or the client is gone.
     if (!deps.signal.aborted) deps.state.logger.error({ err: error }, "a request could not be answered");
     request.socket.destroy();
   });
+}
+
+/**
+ * Finds the endpoint that a request asks for, its parameters, and the methods of its address. The path is taken as
+ * sent: `..` is a segment like any other. HEAD is answered like GET, without the body.
+ */
+function readTarget({ method, originalUrl }: Request) {
+  const [path = ""] = originalUrl.split("?", 1);
+  const here = ENDPOINTS.flatMap((endpoint) => {
+    const found = new RegExp(`^${endpoint.path.replace(":reference", "([^/]+)")}$`).exec(path);
+    const reference = found === null ? undefined : tryDecode(found[1] ?? "");
+    return reference === undefined ? [] : [{ endpoint, reference }];
+  });
+  const hit = here.find(({ endpoint }) => endpoint.method === (method === "HEAD" ? "GET" : method));
+  return {
+    endpoint: hit?.endpoint,
+    /** The decoded `{reference}` of the path; empty if the path has none. */
+    reference: hit?.reference ?? "",
+    /** Empty when there is nothing at the address. */
+    methods: [...new Set(here.map(({ endpoint }) => endpoint.method))],
+    query: new URLSearchParams(originalUrl.slice(path.length)),
+  };
 }
 
 interface Exchange {
@@ -167,7 +188,7 @@ async function answerAllowed(
   caller: Caller,
 ): Promise<ApiAnswer> {
   if (forced) return forced;
-  const { endpoint, reference, methods } = asked;
+  const { endpoint, reference, methods, query } = asked;
   // Assumed: the codes, and 405.
   if (endpoint === undefined)
     throw methods.length === 0
@@ -182,7 +203,6 @@ async function answerAllowed(
   // Assumed: an organization without either plan may call nothing.
   if (plan === "none") throw refused(403, "feature_not_available", "The organization's plan has no API.");
   const body = readsBody ? await readBody(request) : undefined;
-  const { query } = readTarget(request.originalUrl);
   const answered = await answer(state, { caller, reference, query, body });
   return { status: name === "createOrder" ? 201 : 200, body: answered, headers: {} };
 }

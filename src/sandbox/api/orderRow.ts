@@ -1,7 +1,6 @@
 import { floorTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { STATUSES, type Status } from "./parameters.ts";
 import type { Granularity } from "../control/faults.ts";
-import type { WireOrder } from "../../wire/order.ts";
 import type { SandboxState } from "../world/state.ts";
 
 const DIGITS: Readonly<Record<Granularity, number>> = { s: 0, ms: 3, us: 6, ns: 9 };
@@ -83,7 +82,7 @@ export function showOrder(
   { directory, faults, utcOffsetMinutes, decisions }: SandboxState,
   row: OrderRow,
   granularity: Granularity = faults.current().timestampGranularity,
-): WireOrder {
+): Readonly<Record<string, unknown>> {
   const branch = directory.branchById(row.branchId);
   const zone = directory.zoneByCode(row.zoneCode);
   const planned = (instant: Instant) => formatTime(instant, "s", utcOffsetMinutes);

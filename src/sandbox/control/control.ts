@@ -12,7 +12,6 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
 import { isLocalRequest, isSameOrigin } from "../../process/loopback.ts";
-import { readTarget } from "../../wire/endpoints.ts";
 import type { Journal } from "../api/app.ts";
 import type { TaskLoop } from "../taskLoop.ts";
 import type { Traffic } from "../world/fleet.ts";
@@ -82,7 +81,8 @@ export function addControls(
     next();
   });
   router.get("/", async (request, response) => {
-    response.type("html").send(await options.renderPage(readTarget(request.url).query.get("notice")));
+    const { notice } = request.query;
+    response.type("html").send(await options.renderPage(typeof notice === "string" ? notice : null));
   });
   router.get("/style.css", (_request, response) => void response.type("css").send(PAGE_STYLE));
   router.get("/help", (_request, response) => void response.json(listControls(controls)));
@@ -93,7 +93,7 @@ export function addControls(
   );
   for (const { method, path, run } of controls) {
     router[method](path, async (request: Request<Record<string, string>>, response: Response) => {
-      const given = method === "get" ? Object.fromEntries(readTarget(request.url).query) : readGiven(request);
+      const given = method === "get" ? { ...request.query } : readGiven(request);
       const result = await run({ params: request.params, given });
       if (isForm(request)) redirect(response, describeResult(result));
       else sendJson(response, 200, result);

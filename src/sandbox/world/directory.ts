@@ -1,7 +1,7 @@
 import { refused } from "../api/refusal.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { makeUuid } from "./chance.ts";
-import { geocode, type Coordinates } from "./gazetteer.ts";
+import { geocode, type Address, type Coordinates } from "./gazetteer.ts";
 import { saveContent, type Connection } from "./world.sql.ts";
 
 /** Everything that the provider's dashboard sets; stored as one document. */
@@ -53,7 +53,7 @@ export interface Branch {
   readonly organizationId: string;
   readonly reference: string | null;
   readonly name: string;
-  readonly address: { readonly street: string; readonly city: string; readonly postcode: string };
+  readonly address: Address;
   /** Null: the main address has no coordinates, so the branch cannot take orders. */
   readonly coordinates: Coordinates | null;
   readonly closed: boolean;

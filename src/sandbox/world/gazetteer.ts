@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
-import type { ADDRESS_REASONS, WireAddress } from "../../wire/api.ts";
 
-/** A street of the sandbox, with one place for all its houses: the numbers 1 to `houses` exist. */
-export interface Street {
+export interface Address {
   readonly street: string;
   readonly city: string;
   readonly postcode: string;
-  readonly latitude: number;
-  readonly longitude: number;
+}
+
+/** A street of the sandbox, with one place for all its houses: the numbers 1 to `houses` exist. */
+interface Street extends Address, Coordinates {
   readonly houses: number;
 }
 
@@ -54,11 +54,11 @@ export interface Coordinates {
   readonly longitude: number;
 }
 
-export type AddressReason = (typeof ADDRESS_REASONS)[number];
+export type AddressReason = "address_not_found" | "address_ambiguous" | "address_low_confidence";
 
 /** The result of a search; `normalized` is the corrected address. */
 export type Geocoded =
-  | { readonly valid: true; readonly coordinates: Coordinates; readonly normalized: WireAddress }
+  | { readonly valid: true; readonly coordinates: Coordinates; readonly normalized: Address }
   | { readonly valid: false; readonly reason: AddressReason };
 
 /**
@@ -68,7 +68,7 @@ export type Geocoded =
  * ambiguous unless the postcode decides. A missing, odd or nonexistent house number, or a street confirmed only by its
  * postcode, is low confidence. A wrong postcode of a unique street is corrected.
  */
-export function geocode(address: WireAddress): Geocoded {
+export function geocode(address: Address): Geocoded {
   const { name, house } = splitStreet(address.street);
   const postcode = foldPostcode(address.postcode);
   const inCity = GAZETTEER.filter((street) => fold(street.city) === fold(address.city));
@@ -89,7 +89,7 @@ export function geocode(address: WireAddress): Geocoded {
 }
 
 /** The key under which a search is stored, for any text; differently written forms of an address share it. */
-export function searchKey(address: WireAddress): string {
+export function searchKey(address: Address): string {
   const { name, house } = splitStreet(address.street);
   const parts = [name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)];
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");

@@ -1,9 +1,16 @@
 import { refuseField, refused } from "../api/refusal.ts";
 import { addSeconds, ceilTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
-import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
+import type { QuoteBody } from "../api/bodies.ts";
 import { chance } from "./chance.ts";
 import type { Branch, Shift, Zone } from "./directory.ts";
-import { geocode, searchKey, type AddressReason, type Coordinates, type Geocoded } from "./gazetteer.ts";
+import {
+  geocode,
+  searchKey,
+  type Address,
+  type AddressReason,
+  type Coordinates,
+  type Geocoded,
+} from "./gazetteer.ts";
 import { shownTime, type SandboxState } from "./state.ts";
 import { insertSearch } from "./world.sql.ts";
 
@@ -21,7 +28,7 @@ export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
 export async function searchAddress(
   state: SandboxState,
   organizationId: string,
-  address: WireAddress,
+  address: Address,
 ): Promise<Geocoded> {
   await insertSearch(state.pool, organizationId, searchKey(address));
   return geocode(address);
@@ -34,9 +41,7 @@ export type Trip = ReturnType<typeof planTrip>;
 export async function routeOrder(
   state: SandboxState,
   organizationId: string,
-  order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
-    customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
-  },
+  order: Omit<QuoteBody, "customer"> & { customer: Pick<QuoteBody["customer"], "address"> },
   purpose: "quote" | "order" = "order",
 ): Promise<Trip> {
   // Assumed: asap is the only mode.
@@ -66,7 +71,7 @@ export function planTrip(
   given: {
     branch: Branch;
     zoneCode: string;
-    address: WireAddress;
+    address: Address;
     coordinates: Coordinates;
   },
   now = shownTime(state.clock.now(), state.faults.current()),
@@ -84,10 +89,9 @@ export function planTrip(
 async function locate(
   state: SandboxState,
   organizationId: string,
-  given: WireAddress & { coordinates?: Coordinates | undefined },
-): Promise<{ address: WireAddress; coordinates: Coordinates }> {
+  given: QuoteBody["customer"]["address"],
+): Promise<{ address: Address; coordinates: Coordinates }> {
   const { coordinates, ...address } = given;
-  // Assumed: `customer.address.coordinates`; the spec only says that the caller's coordinates cost no search.
   if (coordinates) return { address, coordinates };
   const found = await searchAddress(state, organizationId, address);
   // Assumed: 422; the spec does not show the status of the address_* codes.
