@@ -1,6 +1,5 @@
 import { hostname } from "node:os";
-import { setImmediate as nextTurn } from "node:timers/promises";
-import type { QueueOptions, WorkerOptions } from "bullmq";
+import type { Processor, Queue, QueueOptions, Worker, WorkerOptions } from "bullmq";
 import { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { withTimeout } from "../process/abort.ts";
@@ -8,9 +7,11 @@ import { systemClock as clock } from "../process/clock.ts";
 import { describeError } from "../process/telemetry/errorFields.ts";
 import { makeLogSampler } from "../process/telemetry/logSampler.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { openBackend, type JobProcessor } from "./backend.ts";
-import type { QueuePlace } from "./queueServer.ts";
 import { bullmq } from "./packages.ts";
+import { usePostgres } from "./postgresServer.ts";
+import type { QueuePlace } from "./queueServer.ts";
+import { useRedis } from "./redisServer.ts";
+import { makeSender } from "./sendJobs.ts";
 
 // The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at once.
 // The source of truth is the inbox: a job that cannot be sent or is lost is found there by the workers' overdue check, some
@@ -18,13 +19,14 @@ import { bullmq } from "./packages.ts";
 
 /** The name of the queue; with the prefix it forms the keys in Redis, `{order-mirror:MIRROR}:apply:…`. */
 const APPLY_QUEUE = "apply";
-/** The maximum number of inbox positions in one job; a full job is followed by the next immediately. */
-const JOB_SEQS_MAX = 1_000;
-const WAITING_SEQS_MAX = 10_000;
-const SEND_DEADLINE_MS = 2_000;
 /** Under load a job in Postgres for each commit costs a third of the throughput: what comes in this pause shares one. */
 const PAUSE_IN_POSTGRES_MS = 10;
 const LOG_INTERVAL_MS = 10_000;
+const WORKER_CLOSE_DEADLINE_MS = 3_000;
+const QUEUE_CLOSE_DEADLINE_MS = 2_000;
+const CUT_DEADLINE_MS = 1_000;
+const PAUSE_AFTER_ERROR_MS = 1_000;
+const ERROR_LOG_INTERVAL_MS = 30_000;
 const WEEK_SECONDS = 604_800;
 
 const JOB_OPTIONS = {
@@ -67,20 +69,26 @@ export interface ApplyQueueDeps extends QueuePlace {
   };
 }
 
-/** Opens the queue. Throws as `openBackend`. */
+/**
+ * Opens the queue, in Redis or in Postgres, the same to who uses it. Throws UnavailableError or ConfigurationError if it is in
+ * Postgres and Postgres is unavailable or not migrated. An unavailable Redis is not an error.
+ */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
-  const { redisUrls, logger, overrides = {} } = deps;
-  const backend = await openBackend<ApplyJob>(deps, {
-    name: APPLY_QUEUE,
-    logger,
-    options: {
-      defaultJobOptions: { ...JOB_OPTIONS, ...overrides.jobOptions },
-      streams: { events: { maxLen: 1_000 } },
-    },
+  const { redisUrls, databaseUrl, logger, overrides = {} } = deps;
+  // Of every connection, even transient errors: BullMQ and ioredis would print them otherwise.
+  const onError = makeErrorLog(logger);
+  const server = redisUrls.length > 0 ? useRedis(deps, onError) : usePostgres(databaseUrl);
+  const { options, begin, cut, isReachable, check } = server.connect("queue");
+  const queue: Queue<ApplyJob, void> = new server.classes.Queue(APPLY_QUEUE, {
+    defaultJobOptions: { ...JOB_OPTIONS, ...overrides.jobOptions },
+    streams: { events: { maxLen: 1_000 } },
+    ...options,
   });
+  queue.on("error", onError);
+  await begin?.(() => queue.waitUntilReady());
   const sender = makeSender({
-    send: async (seqs) => void (await backend.queue.add(APPLY_QUEUE, { seqs })),
-    isReachable: () => backend.isReachable(),
+    send: async (seqs) => void (await queue.add(APPLY_QUEUE, { seqs })),
+    isReachable,
     pauseMs: redisUrls.length === 0 ? PAUSE_IN_POSTGRES_MS : 0,
     logger,
   });
@@ -91,92 +99,90 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
      */
     notify: sender.notify,
     /**
-     * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
-     * the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in Postgres and Postgres
-     * is unavailable; an unavailable Redis is waited for.
+     * Runs `apply` for every job, several concurrently, on connections of its own. If `apply` rejects, the job is retried with
+     * growing waits, unless the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in
+     * Postgres and Postgres is unavailable; an unavailable Redis is waited for.
      */
     async consume(apply: ApplySeqs) {
-      const options = { ...WORKER_OPTIONS, ...overrides.workerOptions };
-      const opened = await backend.openWorker(makeProcessor(apply, logger), options);
-      opened.worker.on("failed", (job, error) => {
-        if (job?.finishedOn === undefined) return;
-        const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
-        logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
-      });
-      return opened;
+      const own = server.connect("worker");
+      const workerOptions = { ...WORKER_OPTIONS, ...overrides.workerOptions, ...own.options, autorun: false };
+      const worker: Worker<ApplyJob, void> = new server.classes.Worker(
+        APPLY_QUEUE,
+        makeProcessor(apply, logger),
+        workerOptions,
+      );
+      watchWorker(worker, onError, logger);
+      await own.begin?.(() => worker.waitUntilReady());
+      void worker.run().catch(onError);
+      return {
+        worker,
+        /** Takes no more jobs and waits for the running ones; after 3 s it ends without them, and they run again. */
+        async close(): Promise<void> {
+          await closeWorker(worker, logger);
+          await own.cut();
+        },
+      };
     },
-    bull: backend.queue,
-    check: backend.check,
+    bull: queue,
+    check,
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
       await sender.close();
-      await backend.close();
+      await withTimeout(queue.close(), QUEUE_CLOSE_DEADLINE_MS);
+      await cut();
     },
   };
+}
+
+function watchWorker(worker: Worker<ApplyJob, void>, onError: (error: Error) => void, logger: Logger): void {
+  const rest = makeRest(worker);
+  worker.on("error", (error) => {
+    onError(error);
+    void rest();
+  });
+  worker.on("failed", (job, error) => {
+    if (job?.finishedOn === undefined) return;
+    const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
+    logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
+  });
+}
+
+async function closeWorker(worker: Worker<ApplyJob, void>, logger: Logger): Promise<void> {
+  const outcome = await withTimeout(worker.close(), WORKER_CLOSE_DEADLINE_MS);
+  if (outcome !== "late") return;
+  logger.warn("the queue's worker did not end in time; its jobs will run again");
+  // The connection on which it waits for jobs would reconnect indefinitely.
+  await withTimeout(worker.getBackend().disconnectBlocking(false), CUT_DEADLINE_MS);
 }
 
 /**
- * Sends one job at a time, about everything notified meanwhile: under load a job stands for several commits. So the queue
- * may be unavailable, frozen or full, and the only effect is a delay of some seconds.
- *
- * @internal
+ * Makes what pauses a worker for a second, to be called after each of its errors: BullMQ asks again at once, so a server that
+ * refuses, such as a full or read-only one, would be asked as fast as it answers, and an error that BullMQ has kept would
+ * never give anything else in the process its turn.
  */
-export function makeSender(deps: {
-  readonly send: (seqs: readonly number[]) => Promise<void>;
-  readonly isReachable: () => boolean;
-  /** After each job; the first is sent at once. */
-  readonly pauseMs: number;
-  readonly logger: Logger;
-}) {
-  const { send, isReachable, pauseMs, logger } = deps;
-  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  const waiting: number[] = [];
-  let sending: Promise<void> | undefined;
-  let closed = false;
-
-  function forget(events: number, reason: string, error?: unknown): void {
-    const suppressed = sample(reason);
-    if (suppressed === undefined) return;
-    const fields = { events, reason, suppressed, err: error };
-    logger.warn(fields, "no job was enqueued for some events; the overdue check will find them");
-  }
-
-  async function sendAll(): Promise<void> {
-    // The events of one commit are notified one by one, in one turn, and belong in one job.
-    await nextTurn();
-    while (waiting.length > 0) {
-      if (isReachable()) await sendOne(waiting.splice(0, JOB_SEQS_MAX));
-      else forget(waiting.splice(0).length, "the queue cannot be reached");
-      if (pauseMs > 0) await clock.sleep(pauseMs);
-    }
-    sending = undefined;
-  }
-
-  async function sendOne(seqs: readonly number[]): Promise<void> {
-    try {
-      const outcome = await withTimeout(send(seqs), SEND_DEADLINE_MS);
-      if (outcome === "late") forget(seqs.length, "the queue does not answer");
-    } catch (error) {
-      forget(seqs.length, "the queue refused the job", error);
-    }
-  }
-
-  return {
-    notify(this: void, seqs: readonly number[]): void {
-      if (closed) return;
-      if (waiting.length + seqs.length > WAITING_SEQS_MAX)
-        return forget(seqs.length, "too many wait to be enqueued");
-      for (const seq of seqs) waiting.push(seq);
-      sending ??= sendAll();
-    },
-    async close(this: void): Promise<void> {
-      closed = true;
-      if (sending) await withTimeout(sending, SEND_DEADLINE_MS);
-    },
+function makeRest(worker: Worker): () => Promise<void> {
+  let resting = false;
+  return async () => {
+    if (resting) return;
+    resting = true;
+    await worker.pause(true);
+    await clock.sleep(PAUSE_AFTER_ERROR_MS, undefined, false);
+    resting = false;
+    if (worker.closing === undefined) await worker.resume();
   };
 }
 
-function makeProcessor(apply: ApplySeqs, logger: Logger): JobProcessor<ApplyJob> {
+/** While a server is down every connection attempt fails: one line per kind of error is enough. */
+function makeErrorLog(logger: Logger): (error: Error) => void {
+  const sample = makeLogSampler({ clock, intervalMs: ERROR_LOG_INTERVAL_MS });
+  return (error) => {
+    const { type, code = "" } = describeError(error);
+    const suppressed = sample(`${type} ${code}`);
+    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue had an error");
+  };
+}
+
+function makeProcessor(apply: ApplySeqs, logger: Logger): Processor<ApplyJob, void> {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   return async (job) => {
     const { data } = applyJobSchema.safeParse(job.data);

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it, vi } from "vitest";
-import { makeSender } from "../../../src/queue/applyQueue.ts";
+import { makeSender } from "../../../src/queue/sendJobs.ts";
 import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 
 function setUp({ pauseMs = 0 } = {}) {
