@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -39,6 +39,10 @@ export interface TestRedis {
   flush(): Promise<void>;
   /** Starts it again without anything that it held, as after the loss of its disk. */
   restartEmpty(): Promise<void>;
+  /** Copies what it holds, for `restore`. */
+  backUp(): Promise<void>;
+  /** Starts it again with what it held when it was copied. */
+  restore(): Promise<void>;
   /** Ends the server and removes its data; with TEST_REDIS_URL it only empties it. */
   stop(): Promise<void>;
 }
@@ -60,6 +64,8 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
       await systemClock.sleep(START_POLL_MS);
     }
   }
+  const data = path.join(dir, "appendonlydir");
+  const copy = path.join(dir, "copy");
   async function kill(): Promise<void> {
     const running = server;
     if (!running || running.exitCode !== null || running.signalCode !== null) return;
@@ -77,7 +83,17 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
     flush: () => flushAll(url),
     async restartEmpty() {
       await kill();
-      await rm(path.join(dir, "appendonlydir"), { recursive: true, force: true });
+      await rm(data, { recursive: true, force: true });
+      await start();
+    },
+    async backUp() {
+      await rm(copy, { recursive: true, force: true });
+      await cp(data, copy, { recursive: true });
+    },
+    async restore() {
+      await kill();
+      await rm(data, { recursive: true, force: true });
+      await cp(copy, data, { recursive: true });
       await start();
     },
     async stop() {
@@ -98,6 +114,8 @@ function useGivenRedis(url: string): TestRedis {
     freeze: refuse,
     thaw: refuse,
     restartEmpty: refuse,
+    backUp: refuse,
+    restore: refuse,
     flush: () => flushAll(url),
     stop: () => flushAll(url),
   };
