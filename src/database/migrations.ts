@@ -100,11 +100,21 @@ async function readMigrations(directory = DIRECTORY): Promise<readonly Migration
 /**
  * Brings the database to the newest schema; returns the names of the migrations it ran, none if the schema was current.
  *
- * Throws ConfigurationError if the schema is not one that these migrations can continue from.
+ * Throws ConfigurationError if the schema is not one that these migrations can continue from, and the reason of
+ * `signal`.
  */
 export async function migrate(
   databaseUrl: string,
-  { steps = [], migrations }: { steps?: readonly Step[]; migrations?: readonly Migration[] } = {},
+  {
+    steps = [],
+    migrations,
+    signal,
+  }: {
+    readonly steps?: readonly Step[];
+    readonly migrations?: readonly Migration[];
+    /** Ends it between two steps. */
+    readonly signal?: AbortSignal | undefined;
+  } = {},
 ): Promise<string[]> {
   const known = migrations ?? (await readMigrations());
   return withClient(databaseUrl, async (client) => {
@@ -118,10 +128,11 @@ export async function migrate(
     const obstacle = findings.find(({ kind }) => kind !== "pending" && kind !== "newer");
     if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
     await client.query(CREATE_RUNS);
-    if (pending.length > 0) await runAll(databaseUrl, { known, pending });
+    if (pending.length > 0) await runAll(databaseUrl, { known, pending, signal });
     for (const { name, checksum, always, run } of steps) {
       const last = runs?.find((ran) => ran.name === name);
       if (pending.length === 0 && !always && last?.checksum === checksum) continue;
+      signal?.throwIfAborted();
       await run(client);
       await client.query(RECORD_RUN, [name, checksum, VERSION]);
     }
@@ -163,7 +174,15 @@ export async function assertMigrated(databaseUrl: string): Promise<readonly stri
 
 async function runAll(
   databaseUrl: string,
-  { known, pending }: { known: readonly Migration[]; pending: readonly Migration[] },
+  {
+    known,
+    pending,
+    signal,
+  }: {
+    known: readonly Migration[];
+    pending: readonly Migration[];
+    signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
   // A process that finds nothing to migrate does not load it. The caller reports errors.
   const { default: knex } = await import("knex");
@@ -179,7 +198,10 @@ async function runAll(
   };
   try {
     await connection.migrate.forceFreeMigrationsLock(config);
-    for (const { name } of pending) await connection.migrate.up({ ...config, name });
+    for (const { name } of pending) {
+      signal?.throwIfAborted();
+      await connection.migrate.up({ ...config, name });
+    }
   } finally {
     await connection.destroy();
   }

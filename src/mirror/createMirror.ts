@@ -66,7 +66,7 @@ export interface Mirror {
    * called again. Throws ConfigurationError if the schema is older, a source lacks its key, or other parts have started.
    */
   start(parts?: Parts): Promise<void>;
-  /** Ends all parts and connections, after what is under way; within ten seconds. Close your server beside it. */
+  /** Ends all parts and connections, after what is under way; within ten seconds, or twenty while it starts. Close your server beside it. */
   close(): Promise<void>;
 }
 
@@ -146,7 +146,7 @@ export function composeMirror(given: MirrorDeps): OwnMirror {
   async function start(parts: Required<Parts>, shutdown: Shutdown): Promise<void> {
     const metrics = makeMetrics({ version: VERSION });
     try {
-      web = await openParts({ ...given, clock, shutdown, metrics }, parts);
+      web = await shutdown.start(() => openParts({ ...given, clock, shutdown, metrics }, parts));
     } catch (error) {
       // What was opened before the failure; then the start may be repeated.
       await shutdown.run("the start failed");
@@ -261,13 +261,13 @@ function makeProbesOnly(deps: RoleDeps): WebHandlers {
 export async function migrateAll(
   databaseUrl: string,
   logger: Logger,
-  { roles = null }: { roles?: "when new" | "always" | null } = {},
+  { roles = null, signal }: { roles?: "when new" | "always" | null; signal?: AbortSignal } = {},
 ): Promise<string[]> {
   // Only here: a poller never needs BullMQ, which is a third of its memory.
   const { migrateQueue, QUEUE_VERSION } = await import("../queue/postgresServer.ts");
   const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: migrateQueue };
   const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
-  const ran = await migrate(databaseUrl, { steps });
+  const ran = await migrate(databaseUrl, { steps, signal });
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;
 }

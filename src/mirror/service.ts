@@ -57,21 +57,26 @@ export async function runService(options: {
   shutdown.listen();
   // As after SIGTERM; the exit code is set where every command's stdout is watched.
   process.stdout.on("error", () => void shutdown.run("stdout was closed").then(() => process.exit()));
+  const { signal } = shutdown;
   try {
-    const database = await openDatabase(config, logger);
-    shutdown.onShutdown("database", () => database.close());
-    await options.examine?.(database.url);
-    if (migrates || database.embedded)
-      await migrateAll(database.url, logger, { roles: database.embedded ? "when new" : null });
-    else for (const remark of await assertMigrated(database.url)) logger.warn(remark);
-    const groups = options.groups ?? ALL_GROUPS;
-    const databaseUrl = await database.enterAs(service, groups);
-    const login = await withPool({ url: databaseUrl, ...RIGHTS_POOL }, readLogin);
-    for (const { sentence, fix } of describeMissingGroups(login, groups)) logger.error({ fix }, sentence);
-    await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown });
+    await shutdown.start(async () => {
+      const database = await openDatabase(config, logger);
+      shutdown.onShutdown("database", () => database.close());
+      signal.throwIfAborted();
+      await options.examine?.(database.url);
+      if (migrates || database.embedded)
+        await migrateAll(database.url, logger, { roles: database.embedded ? "when new" : null, signal });
+      else for (const remark of await assertMigrated(database.url)) logger.warn(remark);
+      const groups = options.groups ?? ALL_GROUPS;
+      signal.throwIfAborted();
+      const databaseUrl = await database.enterAs(service, groups);
+      const login = await withPool({ url: databaseUrl, ...RIGHTS_POOL }, readLogin);
+      for (const { sentence, fix } of describeMissingGroups(login, groups)) logger.error({ fix }, sentence);
+      signal.throwIfAborted();
+      await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown });
+    });
   } catch (error) {
-    // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
-    // own.
+    // A signal ends the start between two steps; that is no failure.
     if (shutdown.signal.aborted) return;
     await shutdown.run("the start failed");
     if (!isConnectionLost(error)) throw error;

@@ -32,8 +32,11 @@ const IGNORED_SIGNAL_MS = 500;
 
 export function makeShutdown(options: ShutdownOptions) {
   const { logger, deadlineMs = DEADLINE_MS, clock = systemClock, host = process, isPart = false } = options;
+  /** A program that ends says what it closes; what a part of it closes is for who looks for a fault. */
+  const level = isPart ? "debug" : "info";
   const closing = new AbortController();
   const closes: { name: string; close: () => Promise<void> }[] = [];
+  let starting: Promise<unknown> = Promise.resolve();
   let running: Promise<void> | undefined;
   let current: string | undefined;
   let finished = false;
@@ -45,7 +48,7 @@ export function makeShutdown(options: ShutdownOptions) {
     const startedMs = clock.monotonicMs();
     try {
       await next.close();
-      logger.info({ name: next.name, duration_ms: Math.round(clock.monotonicMs() - startedMs) }, "closed");
+      logger[level]({ name: next.name, duration_ms: Math.round(clock.monotonicMs() - startedMs) }, "closed");
     } catch (error) {
       logger.error({ name: next.name, err: error }, "could not be closed properly");
     }
@@ -54,28 +57,37 @@ export function makeShutdown(options: ShutdownOptions) {
   }
 
   async function closeAll(reason: string): Promise<void> {
-    const level = isPart ? "debug" : "info";
+    closing.abort(new Error(`shutting down: ${reason}`));
+    if (!(await endsWithin(starting, deadlineMs)))
+      logger.error({ deadline_ms: deadlineMs }, "the start took too long to stop; closing around it");
     logger[level]({ reason, closes: closes.length }, "shutting down");
-    let giveUp: () => void = () => undefined;
-    const late = new Promise<void>((resolve) => (giveUp = resolve));
-    // Keeps the process alive on purpose: if a close hung while nothing else ran, Node would exit with success.
-    const deadline = setTimeout(() => {
+    if (!(await endsWithin(closeNext(), deadlineMs))) {
       const fields = { name: current, deadline_ms: deadlineMs };
       if (isPart) logger.error(fields, "shutdown took too long; going on without it");
-      else logger.fatal(fields, "shutdown took too long; ending without it");
-      if (isPart) giveUp();
-      else host.exit(1);
-    }, deadlineMs);
-    closing.abort(new Error(`shutting down: ${reason}`));
-    await Promise.race([closeNext(), late]);
-    clearTimeout(deadline);
+      else {
+        logger.fatal(fields, "shutdown took too long; ending without it");
+        host.exit(1);
+        return;
+      }
+    }
     finished = true;
     logger[level]({ reason }, "shut down");
   }
 
   /**
+   * Does `work`, which opens what is to be closed and looks at `signal` between its steps. A shutdown meanwhile closes
+   * nothing before the step under way has ended, unless it outlasts the deadline: the step would fail in whatever it
+   * uses, and what it is opening would be left running.
+   */
+  function start<Result>(work: () => Promise<Result>): Promise<Result> {
+    const started = work();
+    starting = started;
+    return started;
+  }
+
+  /**
    * Closes everything and resolves, even if a close fails (the failure is logged and the next close runs). Later calls
-   * return the same promise. After the deadline the process ends with code 1.
+   * return the same promise. After the deadline, which a start has for itself, the process ends with code 1.
    */
   const run = (reason: string) => (running ??= closeAll(reason));
 
@@ -97,7 +109,21 @@ export function makeShutdown(options: ShutdownOptions) {
 
   /** Aborted as soon as the shutdown begins; its reason says why. Named, because the build must write its type down. */
   const signal: AbortSignal = closing.signal;
-  return { signal, onShutdown, run, listen };
+  return { signal, start, onShutdown, run, listen };
+}
+
+/**
+ * Waits for `work`, at most for `ms`; resolves with whether it has ended, well or not. Its timer keeps the process alive on
+ * purpose: if a close hung while nothing else ran, Node would exit with success.
+ */
+async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let giveUp: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => (giveUp = setTimeout(() => resolve(false), ms)));
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  return Promise.race([ended, late]).finally(() => clearTimeout(giveUp));
 }
 
 function listenForTheEnd(deps: {

@@ -3,6 +3,7 @@ import { requireSources } from "../../config/config.ts";
 import type { MadeCredentials } from "../../config/credentials.ts";
 import { listNeededGroups } from "../../database/logins.ts";
 import { runService, startMirror, type Service } from "../../mirror/service.ts";
+import { announceSetUp } from "../demo/demoFolder.ts";
 import { readConfig } from "../input/session.ts";
 import { alignColumns, printNotice } from "../output/terminal.ts";
 
@@ -47,6 +48,7 @@ function runRole(service: Role): Promise<void> {
   const migrates = service === "up";
   const config = readConfig();
   requireSources(config, keysFor);
+  announceSetUp(config);
   const groups = listNeededGroups(service, { writesThrough: config.writeThrough });
   const start = (own: Service) => startMirror(own, parts, printCredentials);
   return runService({ service, config, migrates, groups, start });

@@ -48,11 +48,15 @@ async function runSandbox(): Promise<void> {
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {
-    const database = await openDatabase(config);
-    shutdown.onShutdown("database", () => database.close());
-    const { sandboxPort: port, sandboxSeed: seed } = config;
-    const sandbox = await startSandbox({ databaseUrl: database.url, port, seed, logger });
-    shutdown.onShutdown("sandbox", () => sandbox.close());
+    const sandbox = await shutdown.start(async () => {
+      const database = await openDatabase(config);
+      shutdown.onShutdown("database", () => database.close());
+      shutdown.signal.throwIfAborted();
+      const { sandboxPort: port, sandboxSeed: seed } = config;
+      const started = await startSandbox({ databaseUrl: database.url, port, seed, logger });
+      shutdown.onShutdown("sandbox", () => started.close());
+      return started;
+    });
     printLine(`The sandbox answers on ${sandbox.url}; control it on ${sandbox.url}/_sandbox.`);
     printLine("Keys: dos_live_sandbox, dos_test_sandbox.");
   } catch (error) {

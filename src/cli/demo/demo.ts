@@ -11,7 +11,7 @@ import type { SourceConfig } from "../../config/sources.ts";
 import { findText } from "../../config/environment.ts";
 import { VERSION } from "../../process/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { announceDemo, enterDemoFolder } from "./demoFolder.ts";
+import { announceDemo, announceSetUp, enterDemoFolder } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { runService, startMirror, type Service } from "../../mirror/service.ts";
 import { readConfig } from "../input/session.ts";
@@ -49,6 +49,7 @@ export function register(program: Command): void {
     .action(async () => {
       const loaded = readConfig();
       const config = await makeDemoConfig(loaded, await enterDemoFolder(loaded.dataDir));
+      announceSetUp(config);
       await runService({
         service: "demo",
         config,
@@ -84,7 +85,7 @@ async function startDemo(service: Service): Promise<void> {
     logger: logger.child({ role: "sandbox" }),
   });
   shutdown.onShutdown("sandbox", () => sandbox.close());
-  await giveAPast(sandbox.url);
+  await giveAPast(sandbox.url, shutdown.signal);
   const sources = MODES.map((mode) => makeDemoSource({ mode, baseUrl: sandbox.url, secret: secrets[mode] }));
   const paint = makePaint(process.stdout);
   // The addresses come first, however early the first events are decided.
@@ -112,8 +113,8 @@ async function startDemo(service: Service): Promise<void> {
 const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 
 /** Gives a new world a past, so that there is history to read and there are orders under way. */
-async function giveAPast(sandboxUrl: string): Promise<void> {
-  const world = await fetch(`${sandboxUrl}/_sandbox/orders?limit=1`);
+async function giveAPast(sandboxUrl: string, signal: AbortSignal): Promise<void> {
+  const world = await fetch(`${sandboxUrl}/_sandbox/orders?limit=1`, { signal });
   const { orders } = (await world.json()) as { orders: readonly unknown[] };
   if (orders.length > 0) return;
   const since = new Date(Date.now() - PAST_HOURS * 3_600_000);
@@ -121,6 +122,7 @@ async function giveAPast(sandboxUrl: string): Promise<void> {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ orders: PAST_ORDERS, since: since.toISOString() }),
+    signal,
   });
   if (!made.ok) throw new Error(`the sandbox did not create past orders: status ${made.status}`);
 }

@@ -5,6 +5,7 @@ import type { Config } from "../../config/config.ts";
 import { openDataFolder } from "../../process/dataFolder.ts";
 import { identifyProcess, isIdentityAlive } from "../../process/processLock.ts";
 import { holdsCluster } from "../../postgres/embeddedPostgres.ts";
+import { printNotice } from "../output/terminal.ts";
 
 /** The addresses of a running demo. */
 export interface DemoAddresses {
@@ -54,6 +55,17 @@ export async function findRunningDemo(dataDir: string): Promise<DemoAddresses | 
   if (text === undefined) return undefined;
   const note = JSON.parse(text) as DemoNote;
   return (await isIdentityAlive(note.process)) ? note.addresses : undefined;
+}
+
+/** Says what takes so long before anything else is printed: the first start of an embedded Postgres, or any other. */
+export function announceSetUp({ databaseUrl, databaseDirectUrl, dataDir }: Config): void {
+  if (databaseUrl !== null || databaseDirectUrl !== null) return;
+  const place = path.resolve(dataDir);
+  printNotice(
+    holdsCluster(dataDir)
+      ? `Starting the Postgres in ${place} …`
+      : `Setting up a Postgres in ${place}, and the tables in it …`,
+  );
 }
 
 /**

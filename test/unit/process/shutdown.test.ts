@@ -80,6 +80,37 @@ it("closes additions during a shutdown before older ones, and later additions im
   await vi.waitFor(() => expect(order).toContain("later"), 60_000);
 });
 
+it("lets a start end before it closes anything, and what the start has opened meanwhile first", async () => {
+  const order: string[] = [];
+  const { start, onShutdown, run, signal } = makeShutdown({ logger: silentLogger, host: makeHost().host });
+  onShutdown("database", async () => void order.push("database"));
+  const step = makeGate();
+  const starting = start(async () => {
+    await step.close();
+    onShutdown("server", async () => void order.push("server"));
+    order.push("a step ended");
+    signal.throwIfAborted();
+    order.push("the next step");
+  });
+  const running = run("test");
+  step.open();
+  await expect(starting).rejects.toThrow("shutting down: test");
+  await running;
+  expect(order).toEqual(["a step ended", "server", "database"]);
+});
+
+it("closes around a start that outlasts the deadline", async () => {
+  const { host, ended } = makeHost();
+  const closed: string[] = [];
+  const { start, onShutdown, run } = makeShutdown({ logger: silentLogger, host, deadlineMs: 20 });
+  onShutdown("database", async () => void closed.push("database"));
+  const step = makeGate();
+  void start(step.close);
+  await run("test");
+  expect([closed, ended]).toEqual([["database"], []]);
+  step.open();
+});
+
 it("exits with 1 when a close exceeds the deadline, and names it", async () => {
   const lines: string[] = [];
   const logger = makeLogger({
