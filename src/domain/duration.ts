@@ -29,6 +29,11 @@ export function describeSpan(seconds: number): string {
   return `${Math.floor(whole / DAY_SECONDS)}\u00a0d ${hours}\u00a0h`;
 }
 
+/** A duration that somebody chose: as in describeSpan, but "5 min" instead of "5 min 0 s". */
+export function describeChosenSpan(seconds: number): string {
+  return describeSpan(seconds).replace(/ 0\u00a0(?:s|min|h)$/, "");
+}
+
 /** A delay: milliseconds below a second, tenths below a minute, otherwise as in describeSpan. */
 export function describeDelay(seconds: number): string {
   if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1_000))}\u00a0ms`;

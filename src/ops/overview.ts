@@ -1,6 +1,6 @@
 import { Router } from "express";
 import type { Pool } from "../database/database.ts";
-import { describeAge, describeSpan, secondsSince } from "../domain/duration.ts";
+import { describeAge, describeChosenSpan, describeSpan, secondsSince } from "../domain/duration.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { RateRule } from "../domain/window/rate.ts";
 import { readRateUsed } from "../health/calls.sql.ts";
@@ -154,6 +154,15 @@ function worstAge({ facts }: Overview): number | null {
   return ages.includes(null) ? null : Math.max(...ages.map(Number));
 }
 
+/** Says beside the age of the data which part of it is waited for on purpose, at the source that is furthest behind. */
+function sayMargin({ facts }: Overview): string {
+  const earliest = facts.sources.toSorted((one, other) =>
+    Number((one.safeThrough ?? 0n) - (other.safeThrough ?? 0n)),
+  )[0];
+  const seconds = earliest?.marginSeconds ?? null;
+  return seconds === null ? "" : `; ${describeChosenSpan(seconds)} of it are the margin`;
+}
+
 const TILES: readonly Tile[] = [
   {
     question: "Fresh?",
@@ -169,7 +178,9 @@ const TILES: readonly Tile[] = [
       const age = worstAge(overview);
       const exceptions = sum(overview, (source) => source.exceptions);
       const except = exceptions === 0 ? "" : `, except for ${countNouns(exceptions, "order")}`;
-      return age === null ? "not complete yet" : `complete up to ${describeAge(age)}${except}`;
+      return age === null
+        ? "not complete yet"
+        : `complete up to ${describeAge(age)}${except}${sayMargin(overview)}`;
     },
   },
   {
@@ -384,7 +395,7 @@ function renderProblem(
       ? renderAlert(sentence)
       : renderWarning(sentence);
   const span = describeSpan(secondsSince(overview.facts.now, since) ?? 0);
-  const alerts = isBeginning && `; alerts at ${describeSpan(forSeconds).replace(/ 0\u00a0(?:s|min)$/, "")}`;
+  const alerts = isBeginning && `; alerts at ${describeChosenSpan(forSeconds)}`;
   return html`<div class="${isBeginning ? "neither" : severity}" data-condition="${isBeginning ? "" : name}">
     <p class="cause">${head}${more}</p>
     <p>

@@ -111,7 +111,7 @@ const REFUTED_MIN = 3;
 
 const LOST_REMEDY = "Polling has repaired the affected orders. Compare with the provider's delivery log.";
 const SANDBOX_REMEDY =
-  "Polling has repaired the affected orders. A sandbox on this machine drops one event in ten on purpose.";
+  "Polling has repaired the affected orders. If this is the demo, its sandbox drops one event in ten on purpose.";
 
 /** Conditions of events that arrive, late, never, or with false claims. */
 export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & Polling>[] = [

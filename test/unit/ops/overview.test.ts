@@ -45,7 +45,11 @@ describe("the overview", () => {
     ["all is good", {}, /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date/],
     ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
     ["a source is new", NEW, /… Starting: live not verified yet\. Fresh\? … Starting/],
-    ["it is as old as it may be", { safeThrough: ago(490) }, /✔ Up to date complete up to 8 min 10 s ago/],
+    [
+      "it is as old as it may be",
+      { safeThrough: ago(490) },
+      /✔ Up to date complete up to 8 min 10 s ago; 5 min of it are the margin/,
+    ],
     ["the margin is a day", { marginSeconds: 86_400, safeThrough: ago(86_500) }, /✔ All good\./],
     ["it is older", { safeThrough: ago(491) }, /… Fresh\? Behind: complete up to 8 min 11 s ago/],
     [
@@ -187,7 +191,7 @@ describe("the overview", () => {
         lastError: "x",
         failingSince: ago(950),
       },
-      /Fresh\? ▲ Data is old complete up to 16 min 20 s ago Lost\? … Not known now/,
+      /Fresh\? ▲ Data is old complete up to 16 min 20 s ago; 5 min of it are the margin Lost\? … Not known now/,
     ],
     [
       "exceptions",
