@@ -13,7 +13,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { matchAddress } from "../api/addresses.ts";
 import { makeErrorAnswer, refuseBusy, stampAnswer } from "../api/respond.ts";
-import { requireSources } from "../config/config.ts";
+import { requireSources, type Config } from "../config/config.ts";
 import { readOptions, type MirrorOptions } from "../config/options.ts";
 import { assertReachable, explainDatabaseError } from "../database/explainDatabaseError.ts";
 import { makeRolesStep } from "../database/logins.ts";
@@ -80,53 +80,45 @@ export function createMirror(options: MirrorOptions): Promise<Mirror> {
     // Postgres itself, also where connections go through a pooler. It is given: see readOptions.
     const databaseUrl = String(config.databaseDirectUrl ?? config.databaseUrl);
     const logger = options.logger === undefined ? silentLogger : forwardLog(options.logger);
-    const { others: _, ...mirror } = composeMirror({ config, databaseUrl, logger });
-    // A part that no option asks for leaves its addresses to the program around it.
-    const hasPages = config.opsPassword !== null || config.opsViewerPassword !== null;
-    return {
-      ...mirror,
-      api: config.apiTokens.length > 0 ? mirror.api : leave,
-      ops: hasPages ? mirror.ops : leave,
-      probes: config.metricsToken === null ? leaveMetrics(mirror.probes) : mirror.probes,
-    };
+    return composeMirror({ config, databaseUrl, logger }, listOwnAddresses(config));
   });
 }
-
-const leaveMetrics =
-  (probes: Handler): Handler =>
-  (request, response, next) =>
-    METRICS.test(request.url ?? "") ? next() : probes(request, response, next);
-
-const leave: Handler = (_request, _response, next) => next();
 
 /** @internal */
 export type MirrorDeps = Omit<RoleDeps, "clock" | "metrics" | "shutdown"> & Partial<Pick<RoleDeps, "clock">>;
 
-/** A mirror in a server of our own. @internal */
-export interface OwnMirror extends Mirror {
-  /**
-   * Refuse what is like an address of webhooks or of the API and is none, strictly as the provider does. Each belongs only
-   * where its part is served: the handler of the API answers the API's true addresses too.
-   */
-  readonly others: { readonly webhooks: Handler; readonly api: Handler };
-}
-
-const VERSIONED = /^\/v\d/i;
 const OPS = /^\/ops(?:[/?]|$)/;
 const METRICS = /^\/metrics(?:\?|$)/;
 const PROBES = /^\/(?:livez|readyz|metrics|openapi\.json|docs(?:\/[\w.-]+)?)(?:\?|$)/;
 
-type Test = (request: IncomingMessage) => boolean;
+/** The requests that a mirror answers, by handler; all others go to `next`. */
+type Addresses = Readonly<
+  Record<"webhooks" | "api" | "ops" | "probes", (request: IncomingMessage) => boolean>
+>;
 
-/** Makes the tests which requests are the mirror's, by handler. */
-function makeAddressTests(sources: readonly { readonly sourceId: string }[]) {
+/**
+ * The addresses of a server of our own: with those that are like an address of webhooks or of the API and are none, which
+ * are refused strictly, as the provider does. @internal
+ */
+export const ALL_ADDRESSES: Addresses = {
+  webhooks: ({ url = "" }) => url.startsWith("/webhooks/"),
+  api: ({ url = "" }) => /^\/v\d/i.test(url),
+  ops: ({ url = "" }) => OPS.test(url),
+  probes: ({ method = "", url = "" }) => (method === "GET" || method === "HEAD") && PROBES.test(url),
+};
+
+/** The addresses in the program of somebody else: a part that no option asks for leaves its own to that program. */
+function listOwnAddresses(config: Config): Addresses {
+  const { sources, apiTokens, opsPassword, opsViewerPassword, metricsToken } = config;
   const ids = new Set(sources.map(({ sourceId }) => sourceId));
+  const hasPages = opsPassword !== null || opsViewerPassword !== null;
   return {
     webhooks: ({ url = "" }) => ids.has(findSource(url)),
-    api: ({ method = "", url = "" }) => matchAddress(method, url).methods.length > 0,
-    ops: ({ url = "" }) => OPS.test(url),
-    probes: ({ method = "", url = "" }) => (method === "GET" || method === "HEAD") && PROBES.test(url),
-  } as const satisfies Record<string, Test>;
+    api: ({ method = "", url = "" }) => apiTokens.length > 0 && matchAddress(method, url).methods.length > 0,
+    ops: (request) => hasPages && ALL_ADDRESSES.ops(request),
+    probes: (request) =>
+      ALL_ADDRESSES.probes(request) && (metricsToken !== null || !METRICS.test(request.url ?? "")),
+  };
 }
 
 /** A start of parts, from its call until it fails or the mirror closes. */
@@ -136,9 +128,12 @@ interface Run {
   readonly started: Promise<void>;
 }
 
-/** A mirror of a configuration that is known to be valid: the one place where the parts are put together, for library and commands. @internal */
-export function composeMirror(given: MirrorDeps): OwnMirror {
-  const { config, databaseUrl, logger, clock = systemClock } = given;
+/**
+ * Makes a mirror of a configuration that is known to be valid, which answers these addresses: the one place where the parts
+ * are put together, for library and commands. @internal
+ */
+export function composeMirror(given: MirrorDeps, addresses: Addresses): Mirror {
+  const { databaseUrl, logger, clock = systemClock } = given;
   let web: WebHandlers | undefined;
   let run: Run | undefined;
   let closed = false;
@@ -157,28 +152,17 @@ export function composeMirror(given: MirrorDeps): OwnMirror {
   }
 
   const answer =
-    (isOurs: Test, handlerOf: (handlers: WebHandlers) => Handler): Handler =>
+    (part: keyof Addresses): Handler =>
     (request, response, next) => {
-      if (!isOurs(request)) return next();
-      const handle = web === undefined ? refuseUnstarted(logger) : handlerOf(web);
+      if (!addresses[part](request)) return next();
+      const handle = web === undefined ? refuseUnstarted(logger) : web[part];
       handle(request, response, next);
     };
-  const ours = makeAddressTests(config.sources);
   return {
-    webhooks: answer(ours.webhooks, ({ webhooks }) => webhooks),
-    api: answer(ours.api, ({ api }) => api),
-    ops: answer(ours.ops, ({ ops }) => ops),
-    probes: answer(ours.probes, ({ probes }) => probes),
-    others: {
-      webhooks(request, response, next) {
-        const isLike = request.url?.startsWith("/webhooks/") && !ours.webhooks(request);
-        ((isLike && web?.webhooks) || leave)(request, response, next);
-      },
-      api(request, response, next) {
-        const isLike = VERSIONED.test(request.url ?? "");
-        ((isLike && web?.api) || leave)(request, response, next);
-      },
-    },
+    webhooks: answer("webhooks"),
+    api: answer("api"),
+    ops: answer("ops"),
+    probes: answer("probes"),
     receive: async (call) => web?.receive(call) ?? { status: 503, headers: { "Retry-After": "1" }, body: "" },
     async migrate() {
       await assertReachable(databaseUrl);
@@ -219,6 +203,8 @@ const refuseUnstarted =
       const refusal = refuseBusy("temporarily_unavailable", "The mirror has not started yet.", 1);
       makeErrorAnswer(logger)(refusal, request, response, undefined);
     });
+
+const leave: Handler = (_request, _response, next) => next();
 
 /** Opens the parts of a process. What they open closes with `shutdown`, also after an error. */
 async function openParts(

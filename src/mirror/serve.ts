@@ -6,7 +6,7 @@ import { checkAddress } from "../process/checkAddress.ts";
 import { listen, type ListeningServer } from "../process/httpServer.ts";
 import { systemClock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { Handler, OwnMirror } from "./createMirror.ts";
+import type { Handler, Mirror } from "./createMirror.ts";
 
 const HSTS_SECONDS = 180 * 86_400;
 
@@ -41,25 +41,14 @@ type Place = Pick<Config, "host" | "port" | "webhookPort" | "publicUrls">;
 type Serving = WebAddress & Pick<ListeningServer, "close">;
 
 /** Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else. */
-export async function serve(mirror: OwnMirror, place: Place, logger: Logger): Promise<Serving> {
+export async function serve(mirror: Mirror, place: Place, logger: Logger): Promise<Serving> {
   const { host, port, webhookPort, publicUrls } = place;
   const open = (listener: RequestListener, at: number, portVariable: string) =>
     listen(listener, { host, port: at, portVariable, clock: systemClock, logger });
   const toOps: Handler = ({ url }, response, next) =>
     url === "/" ? void response.writeHead(303, { Location: "/ops/start" }).end() : next();
-  const { api, ops, probes, others } = mirror;
-  const readers = [
-    api,
-    ops,
-    probes,
-    toOps,
-    others.webhooks,
-    others.api,
-    setAnswerHeaders,
-    stampAnswer,
-    refuseAnyAddress,
-  ];
-  const answer = checkAddress(inTurn(readers, logger), { host, publicUrls });
+  const readers = answerOnly([mirror.api, mirror.ops, mirror.probes, toOps], logger);
+  const answer = checkAddress(readers, { host, publicUrls });
   if (webhookPort === null) {
     // Without the check of the name: senders may use any that leads here, and prove who they are.
     const receive: RequestListener = (request, response) =>
@@ -67,11 +56,7 @@ export async function serve(mirror: OwnMirror, place: Place, logger: Logger): Pr
     const server = await open(receive, port, "PORT");
     return { url: server.url, webhooksUrl: server.url, close: server.close };
   }
-  const webhooks = await open(
-    answerOnly([mirror.webhooks, others.webhooks], logger),
-    webhookPort,
-    "WEBHOOK_PORT",
-  );
+  const webhooks = await open(answerOnly([mirror.webhooks], logger), webhookPort, "WEBHOOK_PORT");
   const rest = await open(answer, port, "PORT").catch(async (error: unknown) => {
     await webhooks.close();
     throw error;

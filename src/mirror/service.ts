@@ -1,4 +1,4 @@
-import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "./createMirror.ts";
+import { ALL_ADDRESSES, composeMirror, migrateAll, type MirrorDeps, type Parts } from "./createMirror.ts";
 import { openDatabase } from "./openDatabase.ts";
 import { answerOnly, serve, type WebAddress } from "./serve.ts";
 import { provideCredentials, type MadeCredentials } from "../config/credentials.ts";
@@ -102,7 +102,7 @@ export async function startMirror(
   const isWeb = parts.web !== false;
   const credentials = isWeb ? await provideCredentials(service.config) : undefined;
   const config = credentials?.config ?? service.config;
-  const mirror = composeMirror({ ...service, config });
+  const mirror = composeMirror({ ...service, config }, ALL_ADDRESSES);
   let server: { close: () => Promise<void> } | undefined;
   // Together: the server takes no new connections while requests under way end.
   shutdown.onShutdown("mirror", async () => void (await Promise.all([mirror.close(), server?.close()])));
