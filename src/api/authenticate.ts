@@ -35,10 +35,10 @@ interface AuthenticateDeps {
  * Decides who may read and write what (spec, "Authentication").
  *
  * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read the source
- * `live` or the one in the header `X-Source`. 401 invalid_api_key for a missing or unknown token; 422 unknown_source for
- * an `X-Source` that does not exist or is not the token's: answering from another mode than the requested one would mix
- * them unnoticed. 403 write_not_allowed for a write by anybody but the holder of a token with write access: a web page in a
- * browser on this machine could order couriers otherwise.
+ * `live` or the one in the header `X-Source`. 401 invalid_api_key for a missing or unknown token; 422 unknown_source
+ * for an `X-Source` that does not exist or is not the token's: answering from another mode than the requested one would
+ * mix them unnoticed. 403 write_not_allowed for a write by anybody but the holder of a token with write access: a web
+ * page in a browser on this machine could order couriers otherwise.
  */
 export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   const keys = deps.apiTokens.map(({ token, ...key }, index) => ({
@@ -70,8 +70,8 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
 }
 
 /**
- * Refuses a missing or unknown token. It is logged with its address, at most once in 10 s. Who guesses is not slowed down:
- * a token has at least 16 characters, and behind a proxy all clients share one address.
+ * Refuses a missing or unknown token. It is logged with its address, at most once in 10 s. Who guesses is not slowed
+ * down: a token has at least 16 characters, and behind a proxy all clients share one address.
  */
 function makeRefuseToken({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });

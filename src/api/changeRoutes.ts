@@ -48,8 +48,8 @@ export const feedParametersSchema = z.object({
 export const streamParametersSchema = feedParametersSchema.omit({ limit: true });
 
 /**
- * Reads where a reader begins. `lastEventId` is the header with which an SSE client resumes; it overrides `after`, which
- * stays in the address when a client reconnects. Throws RefusedRequestError, 422 invalid_request.
+ * Reads where a reader begins. `lastEventId` is the header with which an SSE client resumes; it overrides `after`,
+ * which stays in the address when a client reconnects. Throws RefusedRequestError, 422 invalid_request.
  */
 function readPlace(after: string | undefined, lastEventId?: string): FeedCursor | "latest" {
   const text = lastEventId ?? after;
@@ -61,7 +61,10 @@ function readPlace(after: string | undefined, lastEventId?: string): FeedCursor 
   throw refuseParameter(`${name} must be a position from an answer, or latest.`);
 }
 
-/** Two answers: the second is read while the first is written. An answer can have megabytes, and delays acknowledgements. */
+/**
+ * Two answers: the second is read while the first is written. An answer can have megabytes, and delays
+ * acknowledgements.
+ */
 const ANSWERS_AT_ONCE = 2;
 
 /**
@@ -243,8 +246,8 @@ async function readIfAvailable(read: Promise<Section>): Promise<Section | undefi
 }
 
 /**
- * Resolves when the client has room for more. In one piece and at once: Node keeps the parts of a chunk until the end of
- * the turn, when all readers have theirs.
+ * Resolves when the client has room for more. In one piece and at once: Node keeps the parts of a chunk until the end
+ * of the turn, when all readers have theirs.
  */
 async function write(response: ServerResponse, chunk: string | Buffer, gone: AbortSignal): Promise<void> {
   gone.throwIfAborted();

@@ -10,8 +10,8 @@ import type { Caller } from "./authenticate.ts";
 import { untilClosed } from "./respond.ts";
 
 /**
- * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the number
- * of excluded orders.
+ * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the
+ * number of excluded orders.
  */
 export function writeFreshness(response: ServerResponse, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;

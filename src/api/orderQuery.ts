@@ -79,8 +79,9 @@ export function parseExportQuery(parameters: URLSearchParams): AskedOrders {
 }
 
 /**
- * Parses the parameters of GET /v1/orders (spec, "list orders") and our own: `fleet`, `cursor`, `revisions`, `complete`, `wait`
- * and `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError, 422.
+ * Parses the parameters of GET /v1/orders (spec, "list orders") and our own: `fleet`, `cursor`, `revisions`,
+ * `complete`, `wait` and `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError,
+ * 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
   const { cursor, offset, sort, limit, revisions, ...rest } = parseQuery(pageSchema, parameters);
@@ -109,9 +110,9 @@ function nameBranch(value: string): BranchName {
 }
 
 /**
- * The filter with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a status that is neither known
- * nor that of any order, because the provider may have more statuses than it documents; and 422 branch_not_found for a
- * branch that does not exist (spec, "list orders": an error, not an empty page).
+ * The filter with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a status that is neither
+ * known nor that of any order, because the provider may have more statuses than it documents; and 422 branch_not_found
+ * for a branch that does not exist (spec, "list orders": an error, not an empty page).
  */
 export async function resolveFilter(
   pool: Pool,

@@ -4,8 +4,9 @@ import { parseParameters } from "../wire/listParameters.ts";
 import { refuseParameter } from "../wire/refusal.ts";
 
 /**
- * Parses the parameters of an address. Throws RefusedRequestError, 422 invalid_request, for an invalid one and for an unknown one:
- * ignored, a misspelt filter would answer with all orders, and a misspelt `complete` without the promise that it asks for.
+ * Parses the parameters of an address. Throws RefusedRequestError, 422 invalid_request, for an invalid one and for an
+ * unknown one: ignored, a misspelt filter would answer with all orders, and a misspelt `complete` without the promise
+ * that it asks for.
  */
 export function parseQuery<Schema extends z.ZodObject>(
   schema: Schema,

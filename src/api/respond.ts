@@ -106,8 +106,8 @@ function holdUnread(response: ServerResponse, bytes: number, { unread, client }:
 }
 
 /**
- * As `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each part is written in a
- * turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
+ * As `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each part is written
+ * in a turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
  */
 export async function sendJsonParts(
   response: ServerResponse,
@@ -218,8 +218,8 @@ function requestId(response: ServerResponse): string {
 }
 
 /**
- * `object`, the text of a JSON object without a `request_id`, with one as its last member. In two parts, so that a page is
- * not copied; and nothing looks for an existing one, because that scans the page.
+ * `object`, the text of a JSON object without a `request_id`, with one as its last member. In two parts, so that a page
+ * is not copied; and nothing looks for an existing one, because that scans the page.
  *
  * Works on the text, so that an order stays as the provider wrote it: `JSON.parse` and `JSON.stringify` would change
  * the digits of long numbers and the order of fields. @internal

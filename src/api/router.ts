@@ -95,8 +95,8 @@ const READ_ONLY = {
 };
 
 /**
- * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for another
- * method. Lets the writes of the contract through.
+ * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for
+ * another method. Lets the writes of the contract through.
  */
 function makeRefuseAddress(authenticate: Authenticate): Middleware<RoutedRequest> {
   return (request, _response, next) => {

@@ -3,8 +3,9 @@ import type { RefusedRequestError } from "../wire/refusal.ts";
 /** A resource of one process that all its clients share, such as streams or bytes in memory. */
 export interface Shares {
   /**
-   * Takes `amount` (default 1) for a client, and returns the function that gives it back. Throws the refusal once everything or
-   * the client's own half is taken; the last amount may go beyond, so that the largest answer can be given at all.
+   * Takes `amount` (default 1) for a client, and returns the function that gives it back. Throws the refusal once
+   * everything or the client's own half is taken; the last amount may go beyond, so that the largest answer can be
+   * given at all.
    */
   take(client: string, amount?: number): () => void;
   /** Throws the refusal if `take` would. */

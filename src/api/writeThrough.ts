@@ -34,7 +34,10 @@ export const WRITE_METHODS: readonly string[] = [
   "DELETE",
 ] satisfies ForwardedRequest["method"][];
 
-/** References that lead elsewhere once the provider's server has decoded them: `..`, `%2F`, `%5C`, `;`, control characters. */
+/**
+ * References that lead elsewhere once the provider's server has decoded them: `..`, `%2F`, `%5C`, `;`, control
+ * characters.
+ */
 const MISLEADING = /^\.{1,2}$|[/\\;%\p{Cc}]/u;
 
 /** Headers of the provider's answer that describe the answer, not a connection. */
@@ -49,8 +52,8 @@ const PASSED_HEADERS = [
 
 /**
  * Passes a write of the contract on to the provider with the source's own key, and answers as the provider did (spec,
- * "Endpoints": create, quote, change, cancel, advance, address check). The router lets no other write through: with keys
- * or webhook endpoints, a token that may order couriers would take over the account.
+ * "Endpoints": create, quote, change, cancel, advance, address check). The router lets no other write through: with
+ * keys or webhook endpoints, a token that may order couriers would take over the account.
  *
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
@@ -96,7 +99,10 @@ const addressOf = ({ url }: Request) => `/v1${url}`;
 
 const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
 
-/** Puts the bytes of the body into `request.body`. A body whose bytes are gone is refused: the provider would get an empty one. */
+/**
+ * Puts the bytes of the body into `request.body`. A body whose bytes are gone is refused: the provider would get an
+ * empty one.
+ */
 const takeBody: RequestHandler = (request, response, next) => {
   const read = takeReadBody(request);
   if (read === undefined) return readRaw(request, response, next);
@@ -146,8 +152,8 @@ function sendAsItCame(response: ServerResponse, { status, headers, text }: RawAn
 
 const OUTCOME_UNKNOWN =
   "Whether it happened is unknown: look for the order, by externalOrderId if it has one, before sending it again.";
-// A constant sentence: the names of another organization's branches belong in the log, and the provider's 401 would say that
-// the caller's own token is wrong.
+// A constant sentence: the names of another organization's branches belong in the log, and the provider's 401 would say
+// that the caller's own token is wrong.
 const KEY_REFUSED = {
   status: 502,
   code: "source_key_refused",

@@ -7,8 +7,8 @@ import { isOnThisMachine, MODES, readSources, type SourceConfig } from "./source
 
 /*
  * The configuration: the values of settings (settings.ts), and the lists of sources (sources.ts) and endpoints
- * (outgoingFile.ts). They come through one of two borders, the environment of a command (environment.ts) or the options of
- * a mirror in another program (options.ts). All problems are found and reported together, in the border's own names.
+ * (outgoingFile.ts). They come through one of two borders, the environment of a command (environment.ts) or the options
+ * of a mirror in another program (options.ts). All problems are found and reported together, in the border's own names.
  */
 
 export type { SourceConfig } from "./sources.ts";
@@ -20,7 +20,7 @@ const POLITE_INTERVAL_SECONDS = 30;
 /** All settings, checked; null: not set. A configuration may have no source: see requireSources. */
 export type Config = ReturnType<typeof combine>;
 
-/** What a border hands over, unchecked. */
+/** The settings and lists that a border hands over, unchecked. */
 export interface Given {
   /** The settings that are set, each with its value and the text that shows it. */
   readonly settings: ReadonlyMap<SettingName, { readonly value: unknown; readonly text: string }>;
@@ -84,7 +84,7 @@ const NEEDED: readonly (readonly [SettingName, SettingName])[] = [
   ["opsViewers", "opsProxyAddresses"],
 ];
 
-/** What several settings say together and cannot mean. */
+/** Lists what several settings say together and cannot mean, a sentence each. */
 function listContradictions(
   values: Values,
   sources: readonly SourceConfig[],
@@ -149,7 +149,7 @@ function combine(
   };
 }
 
-/** How people sign on with a proxy. */
+/** The rules by which people sign on with a proxy. */
 export type SignOn = NonNullable<ReturnType<typeof makeSignOn>>;
 
 function makeSignOn(values: Values) {
@@ -167,7 +167,7 @@ function makeSignOn(values: Values) {
 /** The sources for which a process needs the provider's keys: all, those whose writes it forwards, or none. */
 export type KeysFor = "reading" | "writing" | "nothing";
 
-/** What a person who runs the commands does about a missing key. */
+/** The fix for a missing key, for a person who runs the commands. */
 const KEY_FIX =
   "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.";
 

@@ -13,7 +13,7 @@ const SECRET_BYTES = 24;
 const OTHERS = 0o077;
 
 const storedSchema = z.strictObject({
-  /** By source. */
+  /** Each source's token. */
   apiTokens: z.record(z.string(), z.string()).default({}),
   opsPassword: z.string().optional(),
   opsViewerPassword: z.string().optional(),

@@ -7,8 +7,8 @@ import { makeConfig, type Config } from "./config.ts";
 import { describeDefault, describeSetting, SETTING_NAMES, type SettingName } from "./settings.ts";
 
 /*
- * The border of the commands: settings come from variables of the environment and of `.env`, secrets also from files, and
- * lists from JSON files. A mirror in another program never loads this file.
+ * The border of the commands: settings come from variables of the environment and of `.env`, secrets also from files,
+ * and lists from JSON files. A mirror in another program never loads this file.
  */
 
 /** The environment of this process. */
@@ -23,8 +23,8 @@ interface FoundText {
 const ENV_FILE = ".env";
 
 /**
- * Reads the configuration. `envFile` is null for none, and may be missing. Throws ConfigurationError, a line per problem,
- * without secrets.
+ * Reads the configuration. `envFile` is null for none, and may be missing. Throws ConfigurationError, a line per
+ * problem, without secrets.
  */
 export function loadConfig(env: NodeJS.Dict<string>, envFile: string | null = ENV_FILE): Config {
   const problems: string[] = [];
@@ -68,17 +68,17 @@ export function findText(setting: SettingName, env: NodeJS.Dict<string> = ENVIRO
 }
 
 /**
- * Beginnings that only our variables have. Many programs read DATABASE_, REDIS_, HOST, PORT and LOG_, so what is unknown
- * there may be somebody else's.
+ * Beginnings that only our variables have. Many programs read DATABASE_, REDIS_, HOST, PORT and LOG_, so what is
+ * unknown there may be somebody else's.
  */
 const OWN_PREFIX =
   /^(?:ALERT_WEBHOOK|API_TOKEN|BACKFILL|CAPTURE_REFUSED|DELIVERY|OPS|OUTGOING|POLL|RATE_SHARE|SANDBOX|WEBHOOK|WRITE_THROUGH)_?/;
-/** What Kubernetes sets for each service that it has, such as SANDBOX_PORT_4010_TCP. */
+/** Variables that Kubernetes sets for each service that it has, such as SANDBOX_PORT_4010_TCP. */
 const SERVICE_LINK = /_(?:SERVICE|PORT)_/;
 
 /**
- * Names, in a sentence each, the variables that nothing reads although they look like ours: all in `.env`, which is ours
- * alone, and in the environment those that begin like one of ours.
+ * Names, in a sentence each, the variables that nothing reads although they look like ours: all in `.env`, which is
+ * ours alone, and in the environment those that begin like one of ours.
  */
 export function listUnknownVariables(
   env: NodeJS.Dict<string>,

@@ -5,8 +5,8 @@ import { namesThisMachine } from "../process/loopback.ts";
 import { findSince, parseDuration } from "./duration.ts";
 
 /*
- * The kinds of settings. Each says how the text of a variable becomes a value, and what a value must be, wherever it comes
- * from. Messages are worded to follow the name of a setting, and do not quote the value.
+ * The kinds of settings. Each says how the text of a variable becomes a value, and what a value must be, wherever it
+ * comes from. Messages are worded to follow the name of a setting, and do not quote the value.
  */
 
 /** A kind of setting, which is given as `Given` and used as `Value`. */
@@ -39,7 +39,7 @@ function makeKind<Given, Value>(
 
 const ofText = <Value>(schema: z.ZodType<Value, string>) => makeKind(schema, (value) => value);
 
-/** The same kind, whose values must not be shown. */
+/** Makes of a kind one whose values must not be shown. */
 function secret<Given, Value>(kind: Kind<Given, Value>): Kind<Given, Value> {
   return { ...kind, secret: true };
 }

@@ -9,7 +9,7 @@ export interface Listed {
 }
 
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
-/** Of a source or an endpoint. */
+/** The name of a source or an endpoint. */
 export const listName = z
   .string()
   .regex(NAME, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9");

@@ -7,7 +7,7 @@ import { OPTION_NAMES, type SettingOptions } from "./settings.ts";
  * environment.
  */
 
-/** One organization in one mode at the provider. */
+/** A source: one organization in one mode at the provider. */
 export interface MirrorSource {
   /** Its name in addresses, tokens and tables: 1 to 63 of a-z, 0-9, _ and -. */
   readonly sourceId: string;
@@ -18,13 +18,13 @@ export interface MirrorSource {
   readonly apiKey?: string | undefined;
   /** Secrets of its webhook endpoint, all valid. None: it is polled only. */
   readonly webhookSecrets?: readonly string[] | undefined;
-  /** How the provider signs: a preset's name, or a scheme. Default: `standard-webhooks`. */
+  /** The scheme by which the provider signs: a preset's name, or a scheme. Default: `standard-webhooks`. */
   readonly webhookScheme?: string | Readonly<Record<string, unknown>> | undefined;
   /** Sources with the same organization and mode share the provider's rate limits. Default: `default`. */
   readonly organization?: string | undefined;
 }
 
-/** One of your own endpoints, which is notified of changes. */
+/** An endpoint of your own, which is notified of changes. */
 export interface MirrorEndpoint {
   /** Its name on the ops pages: 1 to 63 of a-z, 0-9, _ and -. */
   readonly name: string;
@@ -38,7 +38,7 @@ export interface MirrorEndpoint {
   readonly events?: readonly string[] | undefined;
   /** Only changes to one of these statuses. Default: all. */
   readonly statuses?: readonly string[] | undefined;
-  /** What messages say of an order: without people and addresses (`redacted`, the default), or `all`. */
+  /** The content of messages about an order: without people and addresses (`redacted`, the default), or `all`. */
   readonly fields?: "redacted" | "all" | undefined;
   /** Whether a change waits until earlier ones of the same order are delivered or given up. Default: false. */
   readonly ordered?: boolean | undefined;
@@ -46,7 +46,7 @@ export interface MirrorEndpoint {
   readonly rate?: number | null | undefined;
 }
 
-/** What takes log lines, as a pino logger does. */
+/** A logger that takes log lines, as a pino logger does. */
 export type MirrorLogger = Readonly<
   Record<"debug" | "info" | "warn" | "error", (fields: Record<string, unknown>, sentence: string) => void>
 >;
@@ -55,7 +55,7 @@ export type MirrorLogger = Readonly<
 export interface MirrorOptions extends SettingOptions {
   /** Postgres that holds the mirror: `postgres://user:password@host:5432/database`. */
   readonly databaseUrl: string;
-  /** What is mirrored, at least one: `{ sourceId, mode, baseUrl, apiKey, webhookSecrets }`. Without secrets it is polled only. */
+  /** The sources that are mirrored, at least one. */
   readonly sources: readonly MirrorSource[];
   /** Your own endpoints that are notified of changes. */
   readonly outgoingWebhooks?: readonly MirrorEndpoint[] | undefined;
@@ -66,8 +66,8 @@ export interface MirrorOptions extends SettingOptions {
 const LOGGER_FUNCTIONS = ["debug", "info", "warn", "error"] as const;
 
 /**
- * The configuration that the options ask for, with the defaults of the settings. Throws ConfigurationError, a line per wrong
- * option, without secrets. @internal
+ * The configuration that the options ask for, with the defaults of the settings. Throws ConfigurationError, a line per
+ * wrong option, without secrets. @internal
  */
 export function readOptions(options: MirrorOptions): Config {
   const { sources, outgoingWebhooks = [], logger } = options;

@@ -6,7 +6,7 @@ import { checkScheme, loadVerifier } from "../signature/verifier.ts";
 import { listName, parseList, type Listed } from "./lists.ts";
 import { splitList, targetAddress } from "./kinds.ts";
 
-/** One of the business's own endpoints, which is notified of changes. */
+/** An endpoint of the business's own, which is notified of changes. */
 export type OutgoingWebhook = ReturnType<typeof readEndpoints>[number];
 
 const STATUS_LENGTH_MAX = 255;

@@ -25,9 +25,9 @@ import {
 } from "./kinds.ts";
 
 /*
- * The one table of settings: name, variable, kind, default and meaning. The commands read the variables, and a mirror in
- * another program is given the options of the same names. `.env.example` and the types of the options are made from it,
- * sections and comments included; the test of `.env.example` writes that file with `--update`.
+ * The one table of settings: name, variable, kind, default and meaning. The commands read the variables, and a mirror
+ * in another program is given the options of the same names. `.env.example` and the types of the options are made from
+ * it, sections and comments included; the test of `.env.example` writes that file with `--update`.
  */
 
 export interface Setting<Given, Value> {
@@ -67,24 +67,36 @@ export const SETTINGS = {
 
   /** The base address of the provider. */
   deliveryBaseUrl: variable("DELIVERY_BASE_URL", text),
-  /** The live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source live. */
+  /**
+   * The live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the
+   * source live.
+   */
   deliveryLiveApiKey: variable("DELIVERY_LIVE_API_KEY", secretText),
-  /** The test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source test. */
+  /**
+   * The test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the
+   * source test.
+   */
   deliveryTestApiKey: variable("DELIVERY_TEST_API_KEY", secretText),
   /** Secrets of the live webhook endpoint, comma separated, all valid; none: this source is polled only. */
   deliveryLiveWebhookSecrets: variable("DELIVERY_LIVE_WEBHOOK_SECRETS", secretList, []),
   /** Secrets of the test webhook endpoint, comma separated, all valid; none: this source is polled only. */
   deliveryTestWebhookSecrets: variable("DELIVERY_TEST_WEBHOOK_SECRETS", secretList, []),
-  /** How the provider signs: a preset's name or the JSON of a scheme (identify-signature finds it). */
+  /** The scheme by which the provider signs: a preset's name or the JSON of a scheme (identify-signature finds it). */
   webhookScheme: variable("WEBHOOK_SCHEME", text, "standard-webhooks"),
-  /** The number of recently refused webhook requests that web stores under DATA_DIR for a day, for identify-signature; 0: none. */
+  /**
+   * The number of recently refused webhook requests that web stores under DATA_DIR for a day, for identify-signature;
+   * 0: none.
+   */
   captureRefused: variable("CAPTURE_REFUSED", wholeNumber(0, 100), 0),
   /** A JSON file that lists sources, for several organizations. */
   sourcesFile: variable("SOURCES_FILE", text),
 
   // --- Storage ---
 
-  /** Postgres that holds the mirror, as postgres://user:password@host:5432/database; none: an embedded one under DATA_DIR. */
+  /**
+   * Postgres that holds the mirror, as postgres://user:password@host:5432/database; none: an embedded one under
+   * DATA_DIR.
+   */
   databaseUrl: option("DATABASE_URL", postgresUrl),
   /** Postgres itself, if DATABASE_URL is a pooler in transaction mode: for migrations, the queue and notifications. */
   databaseDirectUrl: option("DATABASE_DIRECT_URL", postgresUrl),
@@ -111,29 +123,32 @@ export const SETTINGS = {
 
   /** Seconds between two polls; under 30 only for a provider on this machine. */
   pollIntervalSeconds: option("POLL_INTERVAL_SECONDS", seconds(0.1, 3_600), 30),
-  /** How late a change may appear in the provider's list, in seconds; what is younger is not proved yet. */
+  /** The delay with which a change may appear in the provider's list, in seconds; what is younger is not proved yet. */
   pollMarginSeconds: option("POLL_MARGIN_SECONDS", seconds(1, 86_400), 300),
   /**
-   * What the interval applies to: whole cycles (cycle), or each list read (request); after a crash, the next process begins
-   * with the end of the lease, 10 to 15 s after the last read.
+   * What the interval applies to: whole cycles (cycle), or each list read (request); after a crash, the next process
+   * begins with the end of the lease, 10 to 15 s after the last read.
    */
   pollPace: option("POLL_PACE", oneOf(["cycle", "request"]), "cycle"),
   /** Our share of the organization's rate limits, in percent; the rest is for its other software. */
   rateSharePercent: option("RATE_SHARE_PERCENT", wholeNumber(1, 100), 90),
-  /** How far back the history of a new source is read: ISO 8601 duration (a month has 31 days, a year 366) or instant. */
+  /**
+   * The beginning of the history that is read of a new source: ISO 8601 duration (a month has 31 days, a year 366) or
+   * instant.
+   */
   backfillSince: option("BACKFILL_SINCE", since, "P30D"),
 
   // --- Access ---
 
   /**
    * Bearer tokens of the read API, comma separated: TOKEN for the source live or TOKEN@SOURCE, with write access
-   * TOKEN@SOURCE+write; none: the commands create one per source at the first start and keep it in DATA_DIR, and a mirror
-   * in another program has no read API.
+   * TOKEN@SOURCE+write; none: the commands create one per source at the first start and keep it in DATA_DIR, and a
+   * mirror in another program has no read API.
    */
   apiTokens: option("API_TOKENS", tokens, []),
   /**
-   * The password of operators, who may act on the ops pages; none: the commands create one at the first start and keep it
-   * in DATA_DIR, and a mirror in another program has no ops pages.
+   * The password of operators, who may act on the ops pages; none: the commands create one at the first start and keep
+   * it in DATA_DIR, and a mirror in another program has no ops pages.
    */
   opsPassword: option("OPS_PASSWORD", password),
   /** The password of viewers, who may look but not act; none: created together with OPS_PASSWORD, else no viewers. */
@@ -141,21 +156,22 @@ export const SETTINGS = {
   /** The bearer token of /metrics; none: created together with API_TOKENS or OPS_PASSWORD, else metrics are closed. */
   metricsToken: option("METRICS_TOKEN", token),
   /**
-   * If no token or password is set, requests from this machine need none; for a developer's machine, never behind a proxy;
-   * none: false, but true for `demo`.
+   * If no token or password is set, requests from this machine need none; for a developer's machine, never behind a
+   * proxy; none: false, but true for `demo`.
    */
   localTrust: variable("LOCAL_TRUST", yesOrNo),
   /**
    * The public addresses of the web process, comma separated, such as https://mirror.example.com: for links and schemes
-   * that sign them; the commands refuse requests for other hosts; a path is a prefix that a proxy removes, for webhooks only.
+   * that sign them; the commands refuse requests for other hosts; a path is a prefix that a proxy removes, for webhooks
+   * only.
    */
   publicUrls: option("PUBLIC_URL", publicUrls, []),
 
   // --- Single sign-on to the ops pages ---
 
   /**
-   * Addresses from which the sign-on proxy of the ops pages connects to us, comma separated; it must remove OPS_USER_HEADER
-   * and OPS_GROUPS_HEADER from what clients send; none: no header is trusted.
+   * Addresses from which the sign-on proxy of the ops pages connects to us, comma separated; it must remove
+   * OPS_USER_HEADER and OPS_GROUPS_HEADER from what clients send; none: no header is trusted.
    */
   opsProxyAddresses: variable("OPS_PROXY_ADDRESSES", networks, []),
   /**
@@ -181,11 +197,17 @@ export const SETTINGS = {
 
   // --- Retention ---
 
-  /** How long events are kept in full, from when they were received: ISO 8601 duration; none: forever, but 30 days if about no order. */
+  /**
+   * The time for which events are kept in full, from when they were received: ISO 8601 duration; none: forever, but 30
+   * days if about no order.
+   */
   eventsKeptFor: option("EVENTS_KEPT_FOR", keptFor),
-  /** How long observations of orders are kept, except each order's current one: ISO 8601 duration; none: forever. */
+  /**
+   * The time for which observations of orders are kept, except each order's current one: ISO 8601 duration; none:
+   * forever.
+   */
   historyKeptFor: option("HISTORY_KEPT_FOR", keptFor),
-  /** How long the change feed is kept: ISO 8601 duration; none: forever. */
+  /** The time for which the change feed is kept: ISO 8601 duration; none: forever. */
   changesKeptFor: option("CHANGES_KEPT_FOR", keptFor),
 
   // --- Webhooks to your own systems ---
@@ -202,7 +224,7 @@ export const SETTINGS = {
 
   // --- Logs ---
 
-  /** How much is logged: one of trace, debug, info, warn, error, fatal, silent. */
+  /** The least important lines that are logged: one of trace, debug, info, warn, error, fatal, silent. */
   logLevel: variable("LOG_LEVEL", oneOf(LOG_LEVELS), "info"),
   /** The form of log lines, json or pretty; none: pretty on a terminal, else json. */
   logFormat: variable("LOG_FORMAT", oneOf(["json", "pretty"])),

@@ -8,7 +8,7 @@ import { SETTINGS, type Values } from "./settings.ts";
 
 export const MODES: readonly Mode[] = ["live", "test"];
 
-/** One organization in one mode at the provider. */
+/** A source: one organization in one mode at the provider. */
 export interface SourceConfig {
   readonly sourceId: string;
   readonly mode: Mode;
@@ -43,7 +43,9 @@ export function isOnThisMachine(address: string): boolean {
   return URL.canParse(address) && namesThisMachine(new URL(address).host);
 }
 
-/** The settings that create the source of a mode: its key, and its webhook secrets, which alone create it for receiving. */
+/**
+ * The settings that create the source of a mode: its key, and its webhook secrets, which alone create it for receiving.
+ */
 const OF_MODE = {
   live: { key: "deliveryLiveApiKey", secrets: "deliveryLiveWebhookSecrets" },
   test: { key: "deliveryTestApiKey", secrets: "deliveryTestWebhookSecrets" },

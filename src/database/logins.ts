@@ -88,9 +88,9 @@ export function describeMissingGroups(
 }
 
 /**
- * Lists what the database itself lacks although its roles were given their rights, as after a restore: a dump holds neither
- * the rights on the database nor its settings. Empty where `migrate --roles` never ran: logins belong to the whole server, so
- * those of another database say nothing about this one.
+ * Lists what the database itself lacks although its roles were given their rights, as after a restore: a dump holds
+ * neither the rights on the database nor its settings. Empty where `migrate --roles` never ran: logins belong to the
+ * whole server, so those of another database say nothing about this one.
  */
 export async function listLostSettings(pool: Pool): Promise<readonly string[]> {
   const { rows } = await pool.query<{ lost: string[] }>(

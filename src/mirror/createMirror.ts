@@ -31,14 +31,17 @@ import type { WebHandlers } from "./web.ts";
 
 export type { MirrorEndpoint, MirrorLogger, MirrorOptions, MirrorSource } from "../config/options.ts";
 
-/** A handler for Express, or for `http.createServer` with a `next` of your own; addresses that are not the mirror's go to `next`. */
+/**
+ * A handler for Express, or for `http.createServer` with a `next` of your own; addresses that are not the mirror's go
+ * to `next`.
+ */
 export type Handler = (
   request: IncomingMessage,
   response: ServerResponse,
   next: (error?: unknown) => void,
 ) => void;
 
-/** What a process does. */
+/** The parts of a mirror that a process runs. */
 export interface Parts {
   /** Answers all handlers. Default true; false saves the memory: only `probes` answers then. */
   readonly web?: boolean;
@@ -49,21 +52,30 @@ export interface Parts {
 }
 
 export interface Mirror {
-  /** `POST /webhooks/:source` of the sources in the options. Signatures cover the bytes: mount it before body parsers, or behind `express.raw()`. */
+  /**
+   * `POST /webhooks/:source` of the sources in the options. Signatures cover the bytes: mount it before body parsers,
+   * or behind `express.raw()`.
+   */
   readonly webhooks: Handler;
   /** The addresses of the API below `/v1`. With `apiTokens`. */
   readonly api: Handler;
   /** The pages, at `/ops` and below. With `opsPassword` or `opsViewerPassword`. */
   readonly ops: Handler;
-  /** `/livez` and `/readyz`; `/metrics`, with `metricsToken`; the description of the API at `/docs` and `/openapi.json`. */
+  /**
+   * `/livez` and `/readyz`; `/metrics`, with `metricsToken`; the description of the API at `/docs` and `/openapi.json`.
+   */
   readonly probes: Handler;
   /** Receives a webhook in a framework without Node's requests: send the answer as it is. Never rejects. */
   receive(call: ReceivedCall): Promise<ReceiverAnswer>;
-  /** Brings the database to the newest schema; resolves with the migrations that it ran. The command `migrate` does the same. */
+  /**
+   * Brings the database to the newest schema; resolves with the migrations that it ran. The command `migrate` does the
+   * same.
+   */
   migrate(): Promise<readonly string[]>;
   /**
-   * Starts these parts. Until it has resolved, the handlers answer 503. If it fails, it closes what it has opened and may be
-   * called again. Throws ConfigurationError if the schema is older, a source lacks its key, or other parts have started.
+   * Starts these parts. Until it has resolved, the handlers answer 503. If it fails, it closes what it has opened and
+   * may be called again. Throws ConfigurationError if the schema is older, a source lacks its key, or other parts have
+   * started.
    */
   start(parts?: Parts): Promise<void>;
   /** Ends all parts and connections, after what is under way; within ten seconds, or twenty while it starts. Close your server beside it. */
@@ -97,8 +109,8 @@ type Addresses = Readonly<
 >;
 
 /**
- * The addresses of a server of our own: with those that are like an address of webhooks or of the API and are none, which
- * are refused strictly, as the provider does. @internal
+ * The addresses of a server of our own: with those that are like an address of webhooks or of the API and are none,
+ * which are refused strictly, as the provider does. @internal
  */
 export const ALL_ADDRESSES: Addresses = {
   webhooks: ({ url = "" }) => url.startsWith("/webhooks/"),
@@ -129,8 +141,8 @@ interface Run {
 }
 
 /**
- * Makes a mirror of a configuration that is known to be valid, which answers these addresses: the one place where the parts
- * are put together, for library and commands. @internal
+ * Makes a mirror of a configuration that is known to be valid, which answers these addresses: the one place where the
+ * parts are put together, for library and commands. @internal
  */
 export function composeMirror(given: MirrorDeps, addresses: Addresses): Mirror {
   const { databaseUrl, logger, clock = systemClock } = given;
@@ -243,7 +255,10 @@ function makeProbesOnly(deps: RoleDeps): WebHandlers {
   };
 }
 
-/** Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so. @internal */
+/**
+ * Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so.
+ * @internal
+ */
 export async function migrateAll(
   databaseUrl: string,
   logger: Logger,

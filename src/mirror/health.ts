@@ -59,8 +59,8 @@ type AlertWebhook = NonNullable<Config["alertWebhook"]>;
 const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 };
 
 /**
- * Records which conditions hold, and sends alerts to ALERT_WEBHOOK_URL if it is set. Every process may do it and one takes
- * the turn, so that the others notice a dead poller or worker.
+ * Records which conditions hold, and sends alerts to ALERT_WEBHOOK_URL if it is set. Every process may do it and one
+ * takes the turn, so that the others notice a dead poller or worker.
  */
 export function startAlerting(deps: RoleDeps & { readonly health: HealthReader }): void {
   const { config, health, clock, logger } = deps;

@@ -26,7 +26,7 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
-  /** How long an event may arrive after the read that found its change; default: the poller's. */
+  /** The delay with which an event may follow the read that found its change; default: the poller's. */
   readonly eventGraceSeconds?: number | undefined;
   /** Called with every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
@@ -34,7 +34,7 @@ export interface RoleDeps {
 
 export type QueueDeps = RoleDeps & { readonly queue: ApplyQueue };
 
-/** What leases name this process. */
+/** The name of this process in leases. */
 export const HOLDER = `${hostname()}:${process.pid}`;
 
 /** Two connections are what the apply path can use (measured); more only contend. */
@@ -46,7 +46,7 @@ const APPLY_POOL = {
   plansForAnyValues: true,
 };
 
-/** What a process provides to open a pool. */
+/** The things of a process that a pool needs. */
 interface PoolDeps {
   readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl">;
   readonly databaseUrl: string;
@@ -71,7 +71,10 @@ export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, Mo
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
 }
 
-/** What applies input of the configured sources. Each committed batch of decisions is counted, announced and handed on. */
+/**
+ * Makes what applies input of the configured sources. Each committed batch of decisions is counted, announced and
+ * handed on.
+ */
 export function composeApply(deps: RoleDeps, pool: Pool): Apply {
   const { config, logger, metrics, clock, shutdown, onDecisions } = deps;
   const announcer = makeAnnouncer({ pool, clock });
@@ -89,15 +92,15 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
   });
 }
 
-/** What a budget keeps to, as configured. */
+/** The limits that a budget keeps to, as configured. */
 function limitsOf({ rateSharePercent, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
   const listIntervalMs = pollPace === "request" ? pollIntervalSeconds * 1_000 : undefined;
   return { share: rateSharePercent / 100, listIntervalMs };
 }
 
 /**
- * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
- * "Limits").
+ * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together
+ * (spec, "Limits").
  */
 export function makeBudgets(deps: Pick<RoleDeps, "config" | "clock">): (source: SourceConfig) => Budget {
   const { clock, config } = deps;
@@ -112,7 +115,10 @@ export function makeBudgets(deps: Pick<RoleDeps, "config" | "clock">): (source: 
 
 const TURN_LOOK_MS = 10_000;
 
-/** Has `work` done by one of all processes, once in `turnMs`: nobody gives the lease back. What fails is tried again in a later turn. */
+/**
+ * Has `work` done by one of all processes, once in `turnMs`: nobody gives the lease back. What fails is tried again in
+ * a later turn.
+ */
 export function runExclusively(
   { clock, logger, shutdown }: RoleDeps,
   { name, pool, turnMs }: { readonly name: string; readonly pool: Pool; readonly turnMs: number },

@@ -11,8 +11,8 @@ import type { Handler, Mirror } from "./createMirror.ts";
 const HSTS_SECONDS = 180 * 86_400;
 
 /**
- * Sets the headers of every answer, except to webhooks. Anything but a page may load, run and frame nothing; pages override
- * this with their own policy.
+ * Sets the headers of every answer, except to webhooks. Anything but a page may load, run and frame nothing; pages
+ * override this with their own policy.
  *
  * HSTS excludes subdomains: they are not ours to decide about. Over plain http browsers ignore it.
  */
@@ -31,7 +31,7 @@ export const setAnswerHeaders: Middleware = helmet({
   xFrameOptions: { action: "deny" },
 });
 
-/** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
+/** The addresses at which a web process answers; the two are the same unless WEBHOOK_PORT is set. */
 export interface WebAddress {
   readonly url: string;
   readonly webhooksUrl: string;
@@ -40,7 +40,9 @@ export interface WebAddress {
 type Place = Pick<Config, "host" | "port" | "webhookPort" | "publicUrls">;
 type Serving = WebAddress & Pick<ListeningServer, "close">;
 
-/** Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else. */
+/**
+ * Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else.
+ */
 export async function serve(mirror: Mirror, place: Place, logger: Logger): Promise<Serving> {
   const { host, port, webhookPort, publicUrls } = place;
   const open = (listener: RequestListener, at: number, portVariable: string) =>

@@ -42,10 +42,12 @@ const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
-/** How long requests that are under way may still take when the process closes. */
+/** The time that requests under way may still take when the process closes. */
 const END_DEADLINE_MS = 3_000;
 
-/** What answers in a process, each for every address below its own prefix: who mounts it decides which are the mirror's. */
+/**
+ * The handlers of a process, each for every address below its own prefix: who mounts it decides which are the mirror's.
+ */
 export interface WebHandlers {
   readonly webhooks: Handler;
   readonly receive: Receiver["receive"];
@@ -191,7 +193,7 @@ function composeOps(deps: QueueDeps & { readonly health: HealthReader }, opsPool
   return app;
 }
 
-/** What the read API needs to forward writes; undefined if that is off. */
+/** Makes what the read API needs to forward writes; undefined if that is off. */
 export function composeWrites(deps: RoleDeps, countCall: CountCall): ApiDeps["writes"] {
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;

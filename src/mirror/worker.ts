@@ -17,7 +17,10 @@ import {
 } from "./role.ts";
 import { recordConfiguredSources } from "../sources/configuredSources.ts";
 
-/** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
+/**
+ * Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks;
+ * and retention.
+ */
 export async function startWorker(deps: QueueDeps): Promise<void> {
   const { config, clock, logger, shutdown, queue } = deps;
   const pool = openApplyPool(deps);

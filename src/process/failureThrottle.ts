@@ -7,7 +7,8 @@ const WINDOW_MS = 60_000;
 const ALL_FAILURES_MAX = 100;
 
 /**
- * Slows down whoever guesses passwords: an address may fail 10 times within a minute, and all addresses together 100 times.
+ * Slows down whoever guesses passwords: an address may fail 10 times within a minute, and all addresses together 100
+ * times.
  *
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
  * the right one would still succeed at full speed.

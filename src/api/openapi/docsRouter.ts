@@ -16,10 +16,10 @@ const POLICY = writePolicy({
 });
 
 /**
- * `/openapi.json`, and `/docs`, where Swagger UI shows it. Open to everybody: they say what there is and nothing of what
- * is in it. Our texts are made once, here, as anybody may ask for them as often as they like; for the same reason the
- * files of the viewer are sent as they are, and not compressed for each reader. The page asks for the API at its own
- * origin, so serve both together.
+ * `/openapi.json`, and `/docs`, where Swagger UI shows it. Open to everybody: they say what there is and nothing of
+ * what is in it. Our texts are made once, here, as anybody may ask for them as often as they like; for the same reason
+ * the files of the viewer are sent as they are, and not compressed for each reader. The page asks for the API at its
+ * own origin, so serve both together.
  */
 export function makeDocsRouter(document: object): Router {
   // Strict, as the page names its files and the document next to it: below /docs/ they would be elsewhere.

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document. The schemas of bodies and parameters are those that parse and write them, so a field stands once;
- * this file adds addresses, answers and what they mean. Start at `describeApi`.
+ * The OpenAPI document. The schemas of bodies and parameters are those that parse and write them, so a field stands
+ * once; this file adds addresses, answers and what they mean. Start at `describeApi`.
  */
 import { z } from "zod";
 import { OUTGOING_TYPES, type OutgoingType } from "../../domain/order/outgoing.ts";
