@@ -11,11 +11,11 @@ import { showAnswer, writeMessage, writeTest } from "./outgoingMessage.ts";
 import { judgeAnswer, type SendMessage } from "./outgoingSend.ts";
 
 /*
- * Webhooks to the business's own endpoints. Everything that decides stands in Postgres: a transaction moves an endpoint's
- * place in the feed and makes a delivery of each change; a process takes those that are due, sends them, and records how
- * each attempt ended. What a process does not end within a minute is taken again, so an endpoint may get a message twice,
- * under the same id. Announcements only wake. A queue of BullMQ beside it would be a second memory that a backup does not
- * restore, an eviction empties and a full Redis stops. Start at openOutgoing.
+ * Webhooks to the business's own endpoints. Everything that decides stands in Postgres: a transaction moves an
+ * endpoint's place in the feed and makes a delivery of each change; a process takes those that are due, sends them, and
+ * records how each attempt ended. What a process does not end within a minute is taken again, so an endpoint may get a
+ * message twice, under the same id. Announcements only wake. A queue of BullMQ beside it would be a second memory that
+ * a backup does not restore, an eviction empties and a full Redis stops. Start at openOutgoing.
  */
 
 /** An endpoint has at most this many attempts under way, whatever the number of processes. @internal */

@@ -11,12 +11,15 @@ import type { AttemptResult } from "./outgoingSend.ts";
 /** The changes of its sources that an endpoint wants; without effect unless `definition` is the one in force. */
 export type Wanted = Pick<OutgoingWebhook, "endpointId" | "definition" | "types" | "statuses">;
 
+/** An endpoint, with the limits that hold for all processes together. */
+type Taker = Pick<OutgoingWebhook, "endpointId" | "definition" | "rate" | "ordered">;
+
 /** More wait in the feed. */
 const PENDING_MAX = 10_000;
 
 /*
- * The locked endpoint serialises planners, and their plan is committed with its position: each change once. A change that
- * was planned before, because the position was put back, is sent again. Behind the last change of its sources, the
+ * The locked endpoint serialises planners, and their plan is committed with its position: each change once. A change
+ * that was planned before, because the position was put back, is sent again. Behind the last change of its sources, the
  * position goes on to the fence, so that the changes of other sources are not looked through again and again.
  */
 const PLAN = `
@@ -84,7 +87,7 @@ export type TakenDelivery = Pick<Change, "sourceId" | "before" | "after"> & {
     | { readonly type: OutgoingType | "test"; readonly position: null }
   );
 
-/** What an endpoint may have under way, whatever the number of processes, and from when on an attempt has lost its process. */
+/** An attempt that is not ended by then has lost its process. */
 const TAKEN_FOR = "interval '1 minute'";
 
 const TAKE = `
@@ -132,15 +135,10 @@ const TAKE = `
   left join mirror.snapshots p on p.history_id = c.previous_history_id
   order by d.next_attempt_at, d.position`;
 
-/** Takes what is due: at most `underWayMax` are under way in all processes; what is not ended in a minute is taken again. */
+/** Takes what is due, at most `underWayMax` under way in all processes; again what is not ended in a minute. */
 export async function takeDue(
   pool: Pool,
-  {
-    endpointId,
-    definition,
-    rate,
-    ordered,
-  }: Pick<OutgoingWebhook, "endpointId" | "definition" | "rate" | "ordered">,
+  { endpointId, definition, rate, ordered }: Taker,
   underWayMax: number,
 ): Promise<TakenDelivery[]> {
   const statement = { name: "outgoing-take", text: TAKE };

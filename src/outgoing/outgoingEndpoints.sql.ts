@@ -43,7 +43,7 @@ export async function syncEndpoints(pool: Pool, listed: readonly ListedEndpoint[
   return rows.map(({ endpointId }) => endpointId);
 }
 
-/** Forgets an endpoint with its messages and its place in the feed; false while a worker lists it, or if there is none. */
+/** Forgets an endpoint, its messages and its place in the feed; false while a worker lists it, or if there is none. */
 export async function removeEndpoint(pool: Pool, endpointId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     `delete from mirror.outgoing_endpoints
@@ -118,8 +118,8 @@ export async function readFeedPositionAt(pool: Pool, instant: Instant): Promise<
 }
 
 /**
- * Puts an endpoint back, so that all changes behind the position `from` are sent again. Returns how many there are, whether it
- * wanted them or not; null when it is not beyond that position.
+ * Puts an endpoint back, so that all changes behind the position `from` are sent again. Returns how many there are,
+ * whether it wanted them or not; null when it is not beyond that position.
  */
 export async function replayFrom(
   pool: Pool,

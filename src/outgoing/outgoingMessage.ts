@@ -63,8 +63,8 @@ const NOT_SHOWN = "(not shown, as it may repeat personal data)";
 
 /**
  * The beginning of an endpoint's answer to a change of `orders`, as people may see it; null if it is empty. Control
- * characters become spaces, and secrets are hidden. An answer that repeats personal data of the orders, or might, is not
- * shown at all, whether the message had them or not: the endpoint may know the order from elsewhere.
+ * characters become spaces, and secrets are hidden. An answer that repeats personal data of the orders, or might, is
+ * not shown at all, whether the message had them or not: the endpoint may know the order from elsewhere.
  */
 export function showAnswer(beginning: Buffer, orders: readonly (string | null)[]): string | null {
   const text = beginning.toString("utf8").replace(UNPRINTABLE, " ").trim().replaceAll(SECRETS, "[…]");

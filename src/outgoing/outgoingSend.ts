@@ -28,7 +28,7 @@ export type AttemptResult = "delivered" | "dead" | "pending";
 
 const HTTP_GONE = 410;
 
-/** Interprets an answer to the last attempt, or to one before. Any 2xx: the endpoint has the message. 410: it wants no further ones. */
+/** Judges an answer to an attempt, or to the last. Any 2xx: the endpoint has the message. 410: it wants no more. */
 export function judgeAnswer(answer: Outcome, isLast: boolean): { outcome: string; result: AttemptResult } {
   if (answer.kind === "failed") return { outcome: answer.code, result: isLast ? "dead" : "pending" };
   const { status } = answer;
@@ -88,7 +88,7 @@ async function readBeginning({ body }: Response): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, BEGINNING_BYTES);
 }
 
-/** What the system said is the cause of an error of `fetch`. */
+/** Names the cause that the system gave to an error of `fetch`. */
 function nameFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { type, code } = describeError(cause);

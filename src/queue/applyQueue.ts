@@ -13,13 +13,13 @@ import type { QueuePlace } from "./queueServer.ts";
 import { useRedis } from "./redisServer.ts";
 import { makeSender } from "./sendJobs.ts";
 
-// The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at once.
-// The source of truth is the inbox: a job that cannot be sent or is lost is found there by the workers' overdue check, some
-// seconds later, so nothing here is stored for later and nothing waits. Start at `makeApplyQueue`.
+// The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at
+// once. The source of truth is the inbox: a job that cannot be sent or is lost is found there by the workers' overdue
+// check, some seconds later, so nothing here is stored for later and nothing waits. Start at `makeApplyQueue`.
 
 /** The name of the queue; with the prefix it forms the keys in Redis, `{order-mirror:MIRROR}:apply:…`. */
 const APPLY_QUEUE = "apply";
-/** Under load a job in Postgres for each commit costs a third of the throughput: what comes in this pause shares one. */
+/** In Postgres a job for each commit would cost a third of the throughput: what comes in this pause shares one. */
 const PAUSE_IN_POSTGRES_MS = 10;
 const LOG_INTERVAL_MS = 10_000;
 const WORKER_CLOSE_DEADLINE_MS = 3_000;
@@ -70,8 +70,8 @@ export interface ApplyQueueDeps extends QueuePlace {
 }
 
 /**
- * Opens the queue, in Redis or in Postgres, the same to who uses it. Throws UnavailableError or ConfigurationError if it is in
- * Postgres and Postgres is unavailable or not migrated. An unavailable Redis is not an error.
+ * Opens the queue, in Redis or in Postgres, the same to who uses it. Throws UnavailableError or ConfigurationError if
+ * it is in Postgres and Postgres is unavailable or not migrated. An unavailable Redis is not an error.
  */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
   const { redisUrls, databaseUrl, logger, overrides = {} } = deps;
@@ -94,14 +94,14 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
   });
   return {
     /**
-     * Makes workers apply the events at these inbox positions. Never throws and never waits: what cannot be enqueued is logged
-     * and forgotten, because the overdue check finds it.
+     * Makes workers apply the events at these inbox positions. Never throws and never waits: what cannot be enqueued is
+     * logged and forgotten, because the overdue check finds it.
      */
     notify: sender.notify,
     /**
-     * Runs `apply` for every job, several concurrently, on connections of its own. If `apply` rejects, the job is retried with
-     * growing waits, unless the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in
-     * Postgres and Postgres is unavailable; an unavailable Redis is waited for.
+     * Runs `apply` for every job, several concurrently, on connections of its own. If `apply` rejects, the job is
+     * retried with growing waits, unless the error is an OrderMirrorError that forbids it. Throws UnavailableError if
+     * the queue is in Postgres and Postgres is unavailable; an unavailable Redis is waited for.
      */
     async consume(apply: ApplySeqs) {
       const own = server.connect("worker");
@@ -156,9 +156,9 @@ async function closeWorker(worker: Worker<ApplyJob, void>, logger: Logger): Prom
 }
 
 /**
- * Makes what pauses a worker for a second, to be called after each of its errors: BullMQ asks again at once, so a server that
- * refuses, such as a full or read-only one, would be asked as fast as it answers, and an error that BullMQ has kept would
- * never give anything else in the process its turn.
+ * Makes what pauses a worker for a second, to be called after each of its errors: BullMQ asks again at once, so a
+ * server that refuses, such as a full or read-only one, would be asked as fast as it answers, and an error that BullMQ
+ * has kept would never give anything else in the process its turn.
  */
 function makeRest(worker: Worker): () => Promise<void> {
   let resting = false;
@@ -203,7 +203,7 @@ function makeProcessor(apply: ApplySeqs, logger: Logger): Processor<ApplyJob, vo
   };
 }
 
-/** What the queue may store of an error: the dashboard shows it, so of foreign ones only type and code. */
+/** Makes the error that the queue may store: the dashboard shows it, so of foreign ones only type and code. */
 function toJobError(error: unknown): Error {
   const { type, code, message } = describeError(error);
   const ours = error instanceof OrderMirrorError;

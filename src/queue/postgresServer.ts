@@ -16,7 +16,7 @@ export async function migrateQueue(client: pg.Client): Promise<void> {
   await bullmq.runMigrations(client, QUEUE_SCHEMA);
 }
 
-/** One listens; the others take, end and lock jobs, each held for one statement only. */
+/** Connections: one listens; the others take, end and lock jobs, each held for one statement only. */
 const CONNECTIONS = { queue: 4, worker: 5 };
 const STATEMENT_TIMEOUT_MS = 5_000;
 /** A frozen server does not end its statements. */
@@ -87,8 +87,8 @@ function makeQueuePool(databaseUrl: string, user: "queue" | "worker", max: numbe
 }
 
 /**
- * The pool as BullMQ uses it. Its fixed statements are prepared: they would be planned each time, a quarter of a job's cost
- * in Postgres.
+ * The pool as BullMQ uses it. Its fixed statements are prepared: they would be planned each time, a quarter of a job's
+ * cost in Postgres.
  */
 function toPgPool(pool: pg.Pool): PgPool {
   const names = new Map<string, string>();

@@ -7,8 +7,8 @@ const ANSWER_DEADLINE_MS = 2_000;
 const ANY = {
   // By INFO, which managed servers forbid. A server that still loads its data refuses commands.
   enableReadyCheck: false,
-  // A primary that became a replica keeps its connections, while its address leads to the new primary. The refused command
-  // is not sent again.
+  // A primary that became a replica keeps its connections, while its address leads to the new primary. The refused
+  // command is not sent again.
   reconnectOnError: (error: Error) => (error.message.startsWith("READONLY") ? 1 : false),
 } as const satisfies RedisOptions;
 
@@ -51,7 +51,7 @@ export function useRedis(
   };
 }
 
-/** What a refusal begins with, or a broken connection has as its code; the problem, and what to do. */
+/** Refusals, by their beginning or the code of a broken connection: the problem, and what to do. */
 const REFUSALS: readonly (readonly [RegExp, string, string])[] = [
   [/^READONLY/, "Redis is a read-only replica, so it takes no jobs.", "Let REDIS_URL lead to the primary."],
   [
@@ -86,8 +86,8 @@ function explainRefusal(error: unknown, isCluster: boolean): QueueProblem | unde
 }
 
 /**
- * The problems of the Redis behind the queue. It takes jobs if a script can write there; what INFO tells besides is read where
- * the login may.
+ * The problems of the Redis behind the queue. It takes jobs if a script can write there; what INFO tells besides is
+ * read where the login may.
  */
 async function checkRedis(client: RedisClient, key: string): Promise<readonly QueueProblem[]> {
   try {
@@ -102,7 +102,7 @@ async function checkRedis(client: RedisClient, key: string): Promise<readonly Qu
   return listDoubts(client).catch(() => []);
 }
 
-/** Settings by which a server may lose jobs; rejects if the login may not read INFO. Hosted servers often forbid CONFIG. */
+/** Lists settings by which a server may lose jobs; rejects if the login may not read INFO. Many forbid CONFIG. */
 async function listDoubts(client: RedisClient): Promise<readonly QueueProblem[]> {
   const nodes = client instanceof ioredis.Cluster ? client.nodes("master") : [client];
   const answers = await Promise.all(nodes.map((node) => node.info()));

@@ -11,8 +11,8 @@ const SEND_DEADLINE_MS = 2_000;
 const LOG_INTERVAL_MS = 10_000;
 
 /**
- * Sends one job at a time, about everything notified meanwhile: under load a job stands for several commits. So the queue
- * may be unavailable, frozen or full, and the only effect is a delay of some seconds.
+ * Sends one job at a time, about everything notified meanwhile: under load a job stands for several commits. So the
+ * queue may be unavailable, frozen or full, and the only effect is a delay of some seconds.
  */
 export function makeSender(deps: {
   readonly send: (seqs: readonly number[]) => Promise<void>;
