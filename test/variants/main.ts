@@ -27,12 +27,11 @@ interface Assertion {
   readonly status: string;
 }
 
-/** The tests of the run that have an outcome; rejects when a file could not be loaded. */
-async function runTest(tree: string, variant: Variant): Promise<Assertion[]> {
-  const [file, { test }] = [testFileOf(variant), variant];
+/** The tests of these names that have an outcome; rejects when there is none, or the file could not be loaded. */
+async function runTests(tree: string, file: string, tests: readonly string[]): Promise<Assertion[]> {
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
-  const pattern = test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+  const pattern = tests.map((test) => test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join("|");
   const args = ["run", file, "-t", pattern, "--reporter=json", `--outputFile=${report}`];
   // This many schedules are enough to find every flaw of the list.
   const env = { PROOF_SCHEDULES: "600", ...process.env };
@@ -46,7 +45,7 @@ async function runTest(tree: string, variant: Variant): Promise<Assertion[]> {
   const outcomes = testResults
     .flatMap(({ assertionResults }) => assertionResults)
     .filter(({ status }) => status === "passed" || status === "failed");
-  if (outcomes.length === 0) throw new Error(`no test "${test}" ran in ${file}`);
+  if (outcomes.length === 0) throw new Error(`no test "${tests.join('" or "')}" ran in ${file}`);
   return outcomes;
 }
 
@@ -69,21 +68,22 @@ async function withFlaw<Result>(tree: string, variant: Variant, run: () => Promi
   }
 }
 
-/** The outcomes on the unchanged sources, asked for once per test: several flaws share one. */
+/** The outcomes on the unchanged sources, by the file of the tests. */
 const soundRuns = new Map<string, Promise<Assertion[]>>();
 
-/** The test that fails on the flaw, and the seconds until it was seen; rejects if it fails without it, too. */
+/** The test that fails on the flaw, and the seconds until it was seen; rejects if one fails without it, too. */
 async function judge(tree: string, variant: Variant): Promise<string> {
-  const key = `${variant.by} ${variant.test}`;
-  const sound = soundRuns.get(key) ?? runTest(tree, variant);
-  soundRuns.set(key, sound);
+  const file = testFileOf(variant);
+  const named = chosen.filter((other) => testFileOf(other) === file).map(({ test }) => test);
+  const sound = soundRuns.get(file) ?? runTests(tree, file, named);
+  soundRuns.set(file, sound);
   const broken = (await sound).find(({ status }) => status === "failed");
   if (broken) throw new Error(`fails without any flaw: ${broken.fullName}`);
   const startedMs = performance.now();
-  const outcomes = await withFlaw(tree, variant, () => runTest(tree, variant));
+  const outcomes = await withFlaw(tree, variant, () => runTests(tree, file, [variant.test]));
   const seconds = Math.round((performance.now() - startedMs) / 1_000);
   const failed = outcomes.find(({ status }) => status === "failed");
-  return failed ? `caught in ${seconds} s by ${testFileOf(variant)}: ${failed.fullName}` : "NOT CAUGHT";
+  return failed ? `caught in ${seconds} s by ${file}: ${failed.fullName}` : "NOT CAUGHT";
 }
 
 const wanted = process.argv.slice(2);
