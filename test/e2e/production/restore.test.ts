@@ -10,19 +10,13 @@ import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { createLiveOrder } from "../../support/providers/testSandbox.ts";
+import { AT_REST, createLiveOrder } from "../../support/providers/testSandbox.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const ORDERS = 5;
 
 const { database } = await openTestDatabase();
-const sandbox = await startSandbox({
-  databaseUrl: database.url,
-  port: 0,
-  seed: 1,
-  speed: 0,
-  rateLimits: false,
-});
+const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST });
 afterEach(stopPrograms);
 afterAll(() => sandbox.close());
 

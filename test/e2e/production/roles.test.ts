@@ -12,7 +12,7 @@ import {
   type RunningProgram,
 } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { createLiveOrder, receiveEvents } from "../../support/providers/testSandbox.ts";
+import { AT_REST, createLiveOrder, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
@@ -29,13 +29,7 @@ type ProcessName = (typeof PROCESSES)[number];
 type Login = ProcessName | "owner" | "reader";
 
 const { database } = await openTestDatabase();
-const sandbox = await startSandbox({
-  databaseUrl: database.url,
-  port: 0,
-  seed: 1,
-  speed: 0,
-  rateLimits: false,
-});
+const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST });
 const server = await startOwnPostgres();
 
 /** The mirror's address for a login. */

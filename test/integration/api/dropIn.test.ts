@@ -10,20 +10,13 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { DEVIATIONS, type ComparedAnswer } from "../../support/contract/deviations.ts";
 import { makeCorpus, type CorpusRequest } from "../../support/contract/dropInCorpus.ts";
 import { readAt } from "../../support/mirror/orders.ts";
-import { LIVE, orderBody, speakTo, TEST } from "../../support/providers/testSandbox.ts";
+import { AT_REST, LIVE, orderBody, speakTo, TEST } from "../../support/providers/testSandbox.ts";
 
 const STEPS = [0, 1, 2, 3, 4];
 const agent = new Agent({ keepAlive: true, maxSockets: 4 });
 const { database } = await openTestDatabase();
 
-const sandbox = await startSandbox({
-  databaseUrl: database.url,
-  port: 0,
-  seed: 1,
-  speed: 0,
-  rateLimits: false,
-  clock: "virtual",
-});
+const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST, clock: "virtual" });
 const { ask, steer } = speakTo(sandbox);
 for (const branch of ["centrum", "utrecht", "rotterdam"]) {
   for (const steps of STEPS) {

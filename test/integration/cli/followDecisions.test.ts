@@ -7,6 +7,7 @@ import {
   type DecisionFilter,
 } from "../../../src/changes/changeTail.sql.ts";
 import { systemClock, type Clock } from "../../../src/process/clock.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
@@ -56,7 +57,7 @@ it("shows a decision that was committed long after a later one", async () => {
   onTestFinished(() => slow.end());
   const seen = await follow();
   await slow.query("begin");
-  await decide("drawn first", slow as unknown as pg.Pool);
+  await decide("drawn first", asPool(slow));
   await decide("drawn second");
   await expect.poll(() => seen).toEqual(["drawn second"]);
   // As long as a transaction of the mirror may last.

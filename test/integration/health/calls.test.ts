@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { makeCallCounts, type Call } from "../../../src/health/calls.sql.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
@@ -13,9 +14,9 @@ it("adds up the calls that several processes counted, and loses none while Postg
     ('live', 'order-list', now() - interval '30 days', 'answered', 7, now())`);
   let down = true;
   const away = () => Promise.reject(new Error("away"));
-  const flaky = {
+  const flaky = asPool({
     query: (...args: Parameters<typeof pool.query>) => (down ? away() : pool.query(...args)),
-  } as unknown as typeof pool;
+  });
   const poller = makeCallCounts(flaky);
   const web = makeCallCounts(pool);
   const list: Call = { sourceId: "live", kind: "order-list", outcome: "answered" };

@@ -14,6 +14,7 @@ import {
   type OrderSort,
 } from "../../../src/orders/orderReads.sql.ts";
 import { exportSchema } from "../../../src/api/orderQuery.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
 
@@ -89,9 +90,8 @@ async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
       nodes = [...nodes, ...(await explain(settings, statement, given))];
     return { rows: [] };
   };
-  const client = { query, on: () => undefined, off: () => undefined, release: () => undefined };
   // How a read handles an empty result does not matter here.
-  await read({ query, connect: () => Promise.resolve(client) } as unknown as Pool).catch(() => undefined);
+  await read(asPool({ query })).catch(() => undefined);
   const scans = nodes.filter((node) => ["orders", "changes"].includes(node["Relation Name"] ?? ""));
   expect(scans.length).toBeGreaterThan(0);
   return {

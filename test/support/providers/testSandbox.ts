@@ -36,17 +36,13 @@ export interface AskOptions {
   readonly headers?: Record<string, string>;
 }
 
-/** A sandbox in its own database, on a free port; rate limits off and the fleet at rest unless requested. */
+/** On a free port, with the fleet at rest and the rate limits off. */
+export const AT_REST = { port: 0, seed: 1, speed: 0, rateLimits: false } as const;
+
+/** A sandbox in its own database, at rest unless requested otherwise. */
 export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Promise<TestSandbox> {
   const database = await makeTestDatabase();
-  const sandbox = await startSandbox({
-    databaseUrl: database.url,
-    port: 0,
-    seed: 1,
-    speed: 0,
-    rateLimits: false,
-    ...options,
-  });
+  const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST, ...options });
   return {
     ...speakTo(sandbox),
     database,

@@ -2,8 +2,8 @@ import { expect, it } from "vitest";
 import { applySubjects, BATCH_ROWS_MAX, type Decision } from "../../../src/apply/applySubjects.ts";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 
 const decision = { verdict: "ignored", conflict: false, previous_status: null, revision: null };
 
@@ -18,8 +18,7 @@ it("reports the decisions of the batches that were committed before the database
   const away = makeAway();
   const batch = Array.from({ length: BATCH_ROWS_MAX }, (_, n) => ({ ...decision, n, stored_version: null }));
   const answers = [Promise.resolve({ rows: batch }), Promise.reject(away)];
-  const client = { query: () => answers.shift(), release: () => undefined };
-  const pool = { connect: () => Promise.resolve(client) } as unknown as Pool;
+  const pool = asPool({ query: () => answers.shift() });
   const reported: (string | null)[] = [];
   const onDecisions = (decisions: readonly Decision[]) =>
     void reported.push(...decisions.map(({ eventId }) => eventId));

@@ -2,9 +2,9 @@ import { expect, it } from "vitest";
 import { addSeconds, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
 import { makeHeadSweep } from "../../../src/poll/headSweep.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import type { WindowJob, WindowRead } from "../../../src/poll/windows.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 
 const NOW = parseInstant("2026-11-24T12:00:00Z");
 const REACH = addSeconds(NOW, -600);
@@ -31,12 +31,12 @@ const walkedTo = { upTo: 1n, reach: REACH };
 /** How many heads made proofs. */
 let closed = 0;
 /** A database in which every head is recorded; one that makes proofs also names the last of them. */
-const pool = {
+const pool = asPool({
   query({ values }: { values: readonly unknown[] }) {
     if (values.length > 5) closed += 1;
     return Promise.resolve({ rows: [{ isCurrent: true, doubted: null }] });
   },
-} as unknown as Pool;
+});
 const read = ({ window }: WindowJob, whole = true): WindowRead => ({
   window,
   begunAt: NOW,
