@@ -43,6 +43,14 @@ export const CORE_FLAWS: readonly Variant[] = [
     test: "of a new order that show two states with one updatedAt, in one batch, ask for a read",
   },
   {
+    flaw: "proofs beyond a gap are not asked whether they have missed a change",
+    in: "../migrations/0003_proof.sql",
+    find: "where c.source_id = s.source_id and c.proved order by c.until desc limit 1",
+    replace: "where false",
+    by: "integration/proof/withdrawProof",
+    test: "withdraws a proof beyond a gap, too, of a change that it had missed",
+  },
+  {
     flaw: "an order of the other mode is accepted when the envelope names none",
     in: "apply/apply.ts",
     find: "(read.livemode ?? live) !== live || (livemode ?? live) !== live",

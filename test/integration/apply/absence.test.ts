@@ -2,6 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { applyAbsence, type AbsenceOutcome } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { missAgain } from "../../support/mirror/absence.ts";
+import { requestGone } from "../../../src/poll/refetches.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at } from "../../support/mirror/orders.ts";
 
@@ -108,4 +109,36 @@ it("takes nothing away with one answer, nor with two that an outage explains", a
   expect(await readServed()).toEqual(["claimed", "read"]);
   expect(await missOnce("read", 502 + 2 * MARGIN, first + 2_000_000_000n)).toMatchObject({ outcome: "gone" });
   expect(await readServed()).toEqual(["claimed"]);
+});
+
+it("asks again for orders that are gone after waits that grow from a margin to a day, for a week", async () => {
+  const { pool, show } = await openLiveMirror({ ends: onTestFinished });
+  /** By name: how long it has been gone, and how long ago it was last read. */
+  const gone = {
+    "margin not over": ["59 s", "59 s"],
+    "margin over": ["61 s", "61 s"],
+    "wait as long as before, not over": ["10 min", "5 min"],
+    "wait as long as before, over": ["10 min", "6 min"],
+    "day not over": ["6 days", "23 h"],
+    "day over": ["6 days", "25 h"],
+    "week over": ["7 days 1 min", "2 days"],
+  };
+  await show(
+    instant(1_001),
+    [...Object.keys(gone), "present"].map((reference) => ({ reference, updatedAt: at(100) })),
+    { marginSeconds: MARGIN },
+  );
+  for (const [reference, [since, read]] of Object.entries(gone))
+    await pool.query(`set local session_replication_role = replica;
+      update mirror.orders set gone_at = clock_timestamp() - interval '${since}',
+        observed_at = mirror.nanos_of(clock_timestamp() - interval '${read}') where reference = '${reference}'`);
+  await requestGone(pool, { sourceId: "live", marginSeconds: 60 });
+  const { rows } = await pool.query<{ reference: string }>(
+    "select reference from mirror.refetches order by reference",
+  );
+  expect(rows.map(({ reference }) => reference)).toEqual([
+    "day over",
+    "margin over",
+    "wait as long as before, over",
+  ]);
 });

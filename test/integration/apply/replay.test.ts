@@ -1,11 +1,18 @@
 import { beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
-import { countQuarantined, replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
+import {
+  countQuarantined,
+  dismissQuarantined,
+  endAnswered,
+  replayQuarantined,
+} from "../../../src/apply/quarantine.sql.ts";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase();
@@ -23,7 +30,7 @@ function apply(liveMode: "live" | "test" = "live") {
     ["live", liveMode],
     ["test", "test"],
   ] as const);
-  return makeApply({ events: deliveryEvents, pool: pool, logger: silentLogger, modes });
+  return makeApply({ pool: pool, logger: silentLogger, modes });
 }
 
 /** Quarantines events of the wrong mode, as a misconfigured source would. */
@@ -41,6 +48,13 @@ async function quarantineRead(reference: string | null): Promise<void> {
     [reference, Buffer.from(`{"reference":"${reference}"}`)],
   );
 }
+
+const readExceptions = async () =>
+  (
+    await pool.query(
+      "select reference, kind from mirror.exceptions where reference is not null order by reference",
+    )
+  ).rows;
 
 it("counts exactly what a replay would include, and changes nothing", async () => {
   await quarantineEvents(["R1", "R2"]);
@@ -77,8 +91,6 @@ it("requests a refetch for a quarantined read, which no proof includes until a r
   expect(await countAll()).toMatchObject({ reads: 0, unnamed: 1 });
   // Even when a person requests one.
   await requestRefetches(pool, { sourceId: "live", references: ["R3"], reason: "asked" });
-  const readExceptions = async () =>
-    (await pool.query("select reference, kind from mirror.exceptions where reference is not null")).rows;
   expect(await readExceptions()).toEqual([{ reference: "R3", kind: "replayed" }]);
   const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
   await completeRefetch(pool, {
@@ -89,4 +101,35 @@ it("requests a refetch for a quarantined read, which no proof includes until a r
     marginSeconds: 5,
   });
   expect(await readExceptions()).toEqual([]);
+});
+
+it("keeps the exception of a read that a person dismisses, and takes it back when it is processed again", async () => {
+  await quarantineRead("R3");
+  const actor = { role: "operator", person: null } as const;
+  const all = { filter: EVERYTHING, throughId: "9", target: "all", because: "a test" };
+  expect(await dismissQuarantined(pool, { actor, ...all })).toBe(1);
+  expect(await readExceptions()).toEqual([{ reference: "R3", kind: "unreadable_order" }]);
+  expect(await replay()).toEqual({ seqs: [], reads: 0 });
+  expect(await replay({ quarantineId: "1" })).toEqual({ seqs: [], reads: 1 });
+  expect(await readExceptions()).toEqual([{ reference: "R3", kind: "replayed" }]);
+});
+
+it("ends what reads could not show once a later read shows the order, and nothing else", async () => {
+  const { show } = makeObserver(pool, makeLiveApply(pool));
+  const showIn = (seconds: number, reference: string, updatedAt: string) =>
+    show(addSeconds(systemClock.now(), seconds), [{ reference, updatedAt }], { marginSeconds: 10 });
+  await quarantineEvents(["EVENT"]);
+  for (const reference of ["SHOWN", "EARLIER", "CLAIMED", null]) await quarantineRead(reference);
+  await showIn(-60, "EARLIER", at(1));
+  // Beyond the read's own horizon.
+  await showIn(1, "CLAIMED", new Date().toISOString());
+  for (const reference of ["SHOWN", "EVENT"]) await showIn(1, reference, at(2));
+  await endAnswered(pool, "test");
+  expect(await countAll()).toMatchObject({ events: 1, reads: 3, unnamed: 1 });
+  await endAnswered(pool, "live");
+  expect(await countAll()).toMatchObject({ events: 1, reads: 2, unnamed: 1 });
+  expect((await readExceptions()).map(({ reference }: { reference: string }) => reference)).toEqual([
+    "CLAIMED",
+    "EARLIER",
+  ]);
 });

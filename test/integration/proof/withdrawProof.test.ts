@@ -1,19 +1,20 @@
 import fc from "fast-check";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { gaps, merge } from "../../../src/domain/window/coverage.ts";
+import { gaps, merge } from "../../support/virtual/windows.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { beside } from "../../support/servers/beside.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
-const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
 beforeEach(() => begin(0));
@@ -120,4 +121,27 @@ it("is not undone by a concurrent commit of a window", async () => {
   const late = await beside(pool, (finder) => finder.query(WITHDRAW, [5n * SECOND]), head);
   expect(late.safeThrough).toBe(0n);
   expect(await readProved()).toEqual([seconds(10, 20)]);
+});
+
+it("withdraws a proof beyond a gap, too, of a change that it had missed", async () => {
+  onTestFinished(async () => void (await pool.query(emptying("orders history changes refetches"))));
+  for (const [since, until] of [
+    [0, 10],
+    [20, 30],
+  ] as const)
+    await commit(seconds(since, until));
+  const order = (reference: string, second: number) => {
+    return { reference, updatedAt: formatInstant(BigInt(second) * SECOND) };
+  };
+  await tell(order("ANNOUNCED", 24));
+  expect((await pool.query("select reference, reason from mirror.refetches")).rows).toEqual([
+    { reference: "ANNOUNCED", reason: "late_event" },
+  ]);
+  await show(100n * SECOND, [order("FOUND", 25)], { marginSeconds: 0 });
+  expect(await readBreaches(pool, { sourceId: "live", after: 0n, limit: 9 })).toMatchObject([
+    { kind: "missed_change", reference: "FOUND" },
+  ]);
+  // Otherwise the claim would jump over what was missed as soon as the gap is read.
+  await commit(seconds(10, 20));
+  expect(await readSafe()).toBe(20n * SECOND);
 });
