@@ -31,6 +31,8 @@ export interface Make {
   readonly offset: boolean;
   /** Statuses come again: an order has one of so many. */
   readonly statuses: number;
+  /** The business's own identifiers of some orders are the references of others. */
+  readonly borrows: boolean;
 }
 
 /** How: with the provider's code, as any gateway would, or with another order. */
@@ -62,6 +64,19 @@ export interface ScheduledProvider extends OrderSource {
   /** Every change that it has made and not taken back, the current states too. */
   history(): (Shown & { readonly reference: string })[];
 }
+
+/** The business's own identifiers; a single read finds an order by these, too, if none has such a reference. */
+const BORROWED: ReadonlyMap<string, string> = new Map([
+  ["A", "INVENTED"],
+  ["B", "C"],
+  ["C", "B"],
+  ["D", "E"],
+]);
+/** What the orders of a provider show besides reference, status and updatedAt. */
+export const showMore = ({ borrows }: Make, reference: string, realPickupTime: string) => {
+  const borrowed = borrows ? BORROWED.get(reference) : undefined;
+  return { realPickupTime, externalOrderId: borrowed ?? `shop-${reference}` };
+};
 
 const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
 const SECOND = nanos(1);
@@ -98,7 +113,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
   const write = (one: Shown & { reference: string }, garbled = false) => {
     const updatedAt = represent(one.updatedAt);
     return JSON.stringify({
-      ...makeOrder({ ...one, updatedAt, more: { realPickupTime: represent(PICKED_UP) } }),
+      ...makeOrder({ ...one, updatedAt, more: showMore(make, one.reference, represent(PICKED_UP)) }),
       ...(garbled && { updatedAt: "yesterday" }),
     });
   };
@@ -164,7 +179,11 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       }
       const denial = provider.denied.get(reference);
       const [other] = denial === "another order" ? shown().filter((one) => one.reference !== reference) : [];
-      const one = denial === undefined ? shown().find((order) => order.reference === reference) : other;
+      const named = (order: { reference: string }) => order.reference === reference;
+      const owned = (order: { reference: string }) =>
+        make.borrows && BORROWED.get(order.reference) === reference;
+      const found = shown();
+      const one = denial === undefined ? (found.find(named) ?? found.find(owned)) : other;
       if (one === undefined) {
         const failure = denial === "unnamed" ? "unavailable" : "not_found";
         return Promise.reject(new ProviderError("there is no such order", { failure }));

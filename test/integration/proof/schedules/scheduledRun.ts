@@ -23,6 +23,7 @@ const arbitraryMake: fc.Arbitrary<Make> = fc.record({
   digits: fc.constantFrom("all", "cut", "rounded"),
   offset: fc.boolean(),
   statuses: fc.constantFrom(3, 1_000),
+  borrows: fc.boolean(),
 });
 
 const ORDERS = ["A", "B", "C", "D", "E"] as const;

@@ -11,6 +11,7 @@ import { addSource, makeEventBody, putIntoInbox } from "../../../support/mirror/
 import {
   makeScheduledProvider,
   PICKED_UP,
+  showMore,
   type Make,
   type ScheduledProvider,
   type Shown,
@@ -272,7 +273,7 @@ function makeWorld(lane: {
     endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),
     async deliver(reference, { status, updatedAt }) {
       const eventId = `evt_${sourceId}_${(events += 1)}`;
-      const more = { realPickupTime: formatInstant(PICKED_UP) };
+      const more = showMore(lane.make, reference, formatInstant(PICKED_UP));
       const order = { reference, status, updatedAt: formatInstant(updatedAt), more };
       const body = makeEventBody({ id: eventId, created: formatInstant(now()), order });
       await apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
