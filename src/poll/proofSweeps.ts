@@ -1,6 +1,11 @@
 import { addSeconds, floorTo, formatInstant, type Instant } from "../domain/order/instant.ts";
-import { gaps, PROOF_INTERVALS } from "../domain/window/coverage.ts";
-import { BOUND_GRANULE, lastPart, provableUntil, type Window } from "../domain/window/window.ts";
+import {
+  BOUND_GRANULE,
+  lastPart,
+  PROOF_INTERVALS,
+  provableUntil,
+  type Window,
+} from "../domain/window/window.ts";
 import { readGaps, readKnownBefore, recordWalked } from "./coverage.sql.ts";
 import type { Term } from "./leadership.ts";
 import {
@@ -50,9 +55,8 @@ export function makeProofSweep(deps: PollDeps): Sweep {
       since <= newest || (safeThrough === null && since === historySince);
     if (within.since >= within.until || !isLongEnough(within)) return undefined;
     const resting = rest.windows(nowMs);
-    const query = { sourceId, within, limit: resting.length + 2, withoutWalked: true };
-    const found = await readGaps(pool, { ...query, newestFirst: !isListDoubted });
-    const left = found.flatMap((one) => gaps(one, resting)).filter(isLongEnough);
+    const query = { sourceId, within, limit: resting.length + 2, resting };
+    const left = (await readGaps(pool, { ...query, newestFirst: !isListDoubted })).filter(isLongEnough);
     if (isListDoubted) return left[0];
     // What borders on the present grows all the time: at a slow pace it would starve older gaps.
     const past = left.filter(({ until }) => until < within.until).toSorted(newestFirst);

@@ -30,7 +30,7 @@ export interface Walk {
   /** Remaining tasks, the next one last. */
   readonly tasks: readonly Task[];
   readonly seen: SeenKeys;
-  /** Of an unsorted list: how long a range has nearly a page of orders, by the last one that was read. */
+  /** The length of a range that has nearly a page of orders, by the last one read of an unsorted list. */
   readonly pageNanos: bigint | undefined;
   /** The greatest timestamp seen. */
   readonly newest: Instant;
@@ -227,7 +227,7 @@ function readAround(walk: Walk, range: Window, at: Instant): Walk {
  * Where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four requests.
  */
 const CUT_SHARE = 0.45;
-/** How full the page of a range is meant to be. */
+/** The share of a page that a range is meant to fill. */
 const PAGE_SHARE = 0.9;
 
 /**

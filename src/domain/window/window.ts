@@ -17,6 +17,9 @@ export function provableUntil(providerNow: Instant, marginSeconds: number): Inst
   return floorTo(addSeconds(providerNow, -marginSeconds - CLOCK_MARGIN_SECONDS), BOUND_GRANULE);
 }
 
+/** The newest part of what can be proved is read once it is this many polling intervals long. */
+export const PROOF_INTERVALS = 4;
+
 /** The provider's clock is a lower bound; later answers may lower it by its resolution. */
 const CLOCK_MARGIN_SECONDS = 1;
 

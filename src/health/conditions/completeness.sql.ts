@@ -1,6 +1,6 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 import { addSeconds, formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
-import { PROOF_INTERVALS } from "../../domain/window/coverage.ts";
+import { PROOF_INTERVALS } from "../../domain/window/window.ts";
 import { COUNT_MAX, describeCount, type RuleOfEach } from "./condition.ts";
 import { secondsOfPolls, type Polling } from "./polling.sql.ts";
 

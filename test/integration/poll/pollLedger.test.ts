@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { gaps } from "../../../src/domain/window/coverage.ts";
+import { gaps } from "../../support/virtual/windows.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import {
@@ -331,9 +331,13 @@ describe("the ledger", () => {
     expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
     expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
     await walk(lease, { since: 40n, until: 50n });
-    expect(await readGaps(pool, { ...newest, withoutWalked: true })).toEqual(found.slice(0, 2).toReversed());
+    expect(await readGaps(pool, { ...newest, resting: [] })).toEqual(found.slice(0, 2).toReversed());
+    expect(await readGaps(pool, { ...newest, resting: [{ since: 25n, until: 99n }] })).toEqual([
+      { since: 20n, until: 25n },
+      { since: 0n, until: 10n },
+    ]);
   });
-  it("agrees with the arithmetic in src/domain", async () => {
+  it("agrees with the arithmetic of its model", async () => {
     const window = fc
       .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), fc.boolean())
       .map(([since, length, proved]) => ({ since, until: since + length, proved }));
@@ -360,6 +364,10 @@ describe("the ledger", () => {
           const proved = windows.filter((one) => one.proved);
           expect(await readGaps(pool, { sourceId: "live", within, limit: 100 })).toEqual(
             gaps(within, proved),
+          );
+          const resting = windows.filter((one) => !one.proved);
+          expect(await readGaps(pool, { sourceId: "live", within, limit: 100, resting })).toEqual(
+            gaps(within, windows),
           );
         },
       ),

@@ -1,5 +1,5 @@
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { merge } from "../../../src/domain/window/coverage.ts";
+import { merge } from "./windows.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 
 /**

@@ -1,12 +1,9 @@
-import type { Window } from "./window.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
 
-/** Arithmetic on sets of windows; poll/coverage.sql.ts does the same with Postgres' int8multirange. */
-
-/** The newest part of what can be proved is read once it is this many polling intervals long. */
-export const PROOF_INTERVALS = 4;
+/** Sets of windows as a model of what poll/coverage.sql.ts does with Postgres' int8multirange. */
 
 /**
- * The same set as disjoint windows in ascending order; adjacent windows are joined and empty ones removed. @internal
+ * The same set as disjoint windows in ascending order; adjacent windows are joined and empty ones removed.
  */
 export function merge(windows: readonly Window[]): Window[] {
   const merged: Window[] = [];
