@@ -202,8 +202,9 @@ create index orders_gone        on mirror.orders (source_id, gone_at) where gone
 
 create function mirror.refuse_older_order() returns trigger language plpgsql as $$
 declare
-  -- As in the guard of the program: claims reach no further than a minute beyond their observation, and a horizon ahead
-  -- of the present counts as none. Without that minute here, because the guard has looked at the clock before.
+  -- As in the guard of src/apply/applyBatch.sql, under which apply.test.ts proves both: claims reach no further than a
+  -- minute beyond their observation, and a horizon ahead of the present counts as none. Without that minute here, because
+  -- the guard has looked at the clock before.
   trusted constant bigint := 60000000000;
   known bigint := case when old.horizon <= mirror.nanos_of(clock_timestamp()) then old.horizon end;
 begin

@@ -17,6 +17,13 @@ comment on column mirror.webhook_hours.up_to_seconds is 'Longest delay counted h
 create index found_by_reads on mirror.history (source_id, seen_at)
   where via in ('poll', 'refetch', 'verify') and verdict = 'applied';
 
+create view mirror.status_changes as
+select h.source_id, h.reference, h.history_id, h.inbox_seq, h.status, h.version, h.via, h.seen_at
+from mirror.history h join mirror.sources s using (source_id)
+where h.verdict = 'applied' and h.previous_status is not null and h.status is distinct from h.previous_status
+  and h.version > mirror.nanos_of(s.created_at);
+comment on view mirror.status_changes is 'Changes of status that an event was to announce. The first state of an order does not count, nor what is older than the source.';
+
 -- What is in the inbox was received, whenever it is decided: an undecided event may be the one that is missing.
 create view mirror.unannounced_changes as
 select h.source_id, h.reference, h.status, h.version, h.via, h.seen_at as found_at,
@@ -34,7 +41,7 @@ select h.source_id, h.reference, h.status, h.version, h.via, h.seen_at as found_
     else 'not_announced'
   end as state,
   e.received_at as announced_at, e.event_id
-from mirror.history h
+from mirror.status_changes h
 join mirror.sources s using (source_id)
 -- The first event of that status since the state before. An earlier one announced that the order had the status once.
 left join lateral (
@@ -49,11 +56,8 @@ left join lateral (
         and p.status is distinct from h.status and not mirror.same_instant(p.version, h.version))
   order by 1 limit 1
 ) e on true
-where h.via in ('poll', 'refetch', 'verify') and h.verdict = 'applied'
-  and h.previous_status is not null and h.status is distinct from h.previous_status
-  and h.version > mirror.nanos_of(s.created_at)
-  and (e.received_at is null or e.received_at > h.seen_at);
-comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received. The first state of an order does not count, nor what is older than the source or what a backfill or a write brought.';
+where h.via in ('poll', 'refetch', 'verify') and (e.received_at is null or e.received_at > h.seen_at);
+comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received, without those that a backfill or a write brought.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event of that status was ever seen.';
 create table mirror.period_requests (
   request_id   bigint generated always as identity primary key,
@@ -150,9 +154,7 @@ end
 $$;
 comment on function mirror.proved_until is 'No proof of these sources covers this instant or a later one; null when nothing is proved. Sees everything that was committed before the call, even after the calling statement began.';
 
-create function mirror.find_breaches(
-  found_sources text[], found_references text[], versions bigint[], vias text[], conflicts boolean[],
-  previous_statuses text[])
+create function mirror.find_breaches(decisions json)
 returns table (claim_source text, claim_reference text, claim_version bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -160,8 +162,10 @@ declare
 begin
   for found in
     with changed as materialized (
-      select * from unnest(found_sources, found_references, versions, vias, conflicts, previous_statuses)
-        as c (source_id, reference, version, via, conflict, previous_status)
+      select * from json_to_recordset(decisions) as d (
+        source_id text, reference text, version bigint, via text, verdict text, conflict boolean, previous_status text,
+        is_new boolean)
+      where verdict = 'applied' and (is_new or conflict)
     ), oldest as (
       select source_id, min(version) as version from changed group by source_id
     ), proofs as materialized (
@@ -195,7 +199,7 @@ begin
   end loop;
 end
 $$;
-comment on function mirror.find_breaches is 'Checks changes in the statement that applies them. When a proof had missed a change, withdraws the proof if a read found the change, and returns the claim if an event brought it.';
+comment on function mirror.find_breaches is 'Checks the changes among decisions, in the statement that applies them. When a proof had missed a change, withdraws the proof if a read found the change, and returns the claim if an event brought it.';
 
 create function mirror.follow_up(decisions json, erased_body text) returns integer
 language plpgsql as $$
@@ -203,8 +207,7 @@ begin
   with decided as materialized (
     select * from json_to_recordset(decisions) as d (
       n integer, history_id bigint, source_id text, reference text, via text, inbox_seq bigint, reason text, detail text,
-      version bigint, quarantined_raw bytea, erased boolean, verdict text, conflict boolean, previous_status text,
-      doubtful boolean)
+      version bigint, quarantined_raw bytea, erased boolean, verdict text)
   ), recorded as (
     -- Input that every read shows again is quarantined once; later reads of it are not recorded.
     insert into mirror.history (history_id, source_id, reference, via, verdict, reason, version)
@@ -226,12 +229,7 @@ begin
   -- All reads are requested by one statement, sorted: otherwise two batches could wait for each other.
   with decided as materialized (
     select * from json_to_recordset(decisions) as d (
-      source_id text, reference text, via text, reason text, version bigint, verdict text, conflict boolean,
-      previous_status text, is_new boolean, doubtful boolean)
-  ), applied as (
-    select array_agg(source_id) as sources, array_agg(reference) as refs, array_agg(version) as versions,
-      array_agg(via) as vias, array_agg(conflict) as conflicts, array_agg(previous_status) as statuses
-    from decided where verdict = 'applied' and (is_new or conflict) having count(*) > 0
+      source_id text, reference text, via text, reason text, version bigint, verdict text, doubtful boolean)
   )
   insert into mirror.refetches as request (source_id, reference, reason, claim_version, next_attempt_at)
   select distinct on (source_id, reference) source_id, reference, why, claim, due_at from (
@@ -246,7 +244,7 @@ begin
     union all
     -- An event contradicts a proof: a read shows which of the two was wrong.
     select claim_source, claim_reference, 'late_event', claim_version, clock_timestamp()
-    from applied, mirror.find_breaches(sources, refs, versions, vias, conflicts, statuses)
+    from mirror.find_breaches(decisions)
     union all
     -- An event that a read had refuted suggests that a list was further behind than assumed: a new read decides.
     select source_id, reference, 'late_event', version, clock_timestamp() from decided d

@@ -7,20 +7,17 @@ const STATEMENT = `
 -- Counts again the present hour, the one before, and whatever came since the last count, up to a day; nothing of a source
 -- that is polled only.
 with source as (
-  select source_id, created_at, date_trunc('hour', greatest(clock_timestamp() - interval '25 hours',
+  select source_id, date_trunc('hour', greatest(clock_timestamp() - interval '25 hours',
     least(clock_timestamp() - interval '1 hour', coalesce((
       select max(hour) from mirror.webhook_hours w where w.source_id = s.source_id), created_at)))) as since
   from mirror.sources s where source_id = $1 and receives_events is not false
 ),
--- Changes of which an event was applied first. As in mirror.unannounced_changes, neither the first state of an order counts
--- nor what is older than the source. When an event was received is read from the inbox: while a worker is stopped, events
--- wait for us, and the provider has lost nothing.
+-- Changes of which an event was applied first. When it was received is read from the inbox: while a worker is stopped,
+-- events wait for us, and the provider has lost nothing.
 announced as (
   select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at
-  from source, mirror.history h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id
-  where h.source_id = $1 and h.seen_at >= since and h.via = 'webhook' and h.verdict = 'applied'
-    and h.previous_status is not null and h.status is distinct from h.previous_status
-    and h.version > mirror.nanos_of(created_at)
+  from source, mirror.status_changes h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id
+  where h.source_id = $1 and h.seen_at >= since and h.via = 'webhook'
 ),
 counted as (
   select date_trunc('hour', seen_at) as hour, status, 'announced' as outcome, received_at, version
