@@ -6,20 +6,21 @@ import type { Pool } from "../database/database.ts";
 /** A single read that found no order. */
 export interface Absence {
   readonly sourceId: string;
-  /** What was asked for: a reference of the provider. */
+  /** The reference that was asked for. */
   readonly reference: string;
   readonly via: Exclude<Via, "webhook">;
-  /** How far the read reaches; see `horizonOf`. */
+  /** The instant up to which the read shows every change; see `horizonOf`. */
   readonly horizon: Instant;
   readonly requestedAt: Instant;
-  /** When the first such read in a row was requested; null if this is the first. */
+  /** The request time of the first such read in a row; null if this is the first. */
   readonly missedAt: Instant | null;
   readonly marginSeconds: number;
 }
 
 /**
  * The effect of an absence:
- * - `gone`: the second answer; the order is no longer served. `unknown`: the same of an order that the mirror never had;
+ * - `gone`: the second answer; the order is no longer served. `unknown`: the same of an order that the mirror never
+ *   had;
  * - `confirmed`: the order was gone already;
  * - `missing`: the first answer, or one that is too early or follows on a read that showed the order;
  * - `list_in_doubt`: the list shows none of its orders either, so an outage may look like that;
@@ -29,9 +30,9 @@ export interface AbsenceOutcome {
   readonly outcome: "gone" | "unknown" | "confirmed" | "missing" | "list_in_doubt" | "claim_stands";
   /** The mirror has the order, gone or not. */
   readonly isKnown: boolean;
-  /** Of `missing`: when the first read in a row was requested. Otherwise null. */
+  /** The request time of the first such read in a row, for `missing`; otherwise null. */
   readonly missedAt: Instant | null;
-  /** Of `claim_stands`: how far the mirror's observation reaches. Otherwise null. */
+  /** The instant up to which the mirror's observation reaches, for `claim_stands`; otherwise null. */
   readonly reach: Instant | null;
 }
 

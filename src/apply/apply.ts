@@ -9,7 +9,8 @@ import {
   type Via,
 } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
-import type { EventReader, Mode, SourceEvent, UnreadableOrder } from "../domain/source/orderSource.ts";
+import type { Mode, UnreadableOrder } from "../domain/source/orderSource.ts";
+import { readEvent, type ReceivedEvent } from "../wire/events.ts";
 import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
 import { applySubjects, BATCH_BYTES_MAX, type ApplyDeps, type Decision } from "./applySubjects.ts";
 import type { EventOrigin, Subject } from "./subject.ts";
@@ -38,14 +39,7 @@ export interface Apply {
  * Makes the two ways into the mirror, which meet in applySubjects. If Postgres is unavailable, both reject as
  * applySubjects does, and may then be called again with the same input.
  */
-export function makeApply(
-  deps: ApplyDeps & {
-    readonly modes: ReadonlyMap<string, Mode>;
-    /** How each source announces changes. */
-    readonly events: Pick<EventReader, "readEvent">;
-  },
-): Apply {
-  const { readEvent } = deps.events;
+export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string, Mode> }): Apply {
   const modeOf = (sourceId: string): Mode => {
     const mode = deps.modes.get(sourceId);
     if (mode === undefined) throw new TypeError(`the source ${sourceId} is not configured`);
@@ -63,7 +57,7 @@ export function makeApply(
     decisions.push(
       ...(await applySubjects(
         deps,
-        known.map((event) => interpretEvent(event, { mode: modeOf(event.sourceId), readEvent })),
+        known.map((event) => interpretEvent(event, modeOf(event.sourceId))),
       )),
     );
     const bytes = events.reduce((sum, { body }) => sum + body.length, 0);
@@ -115,10 +109,7 @@ const EVENT_TYPE_LENGTH_MAX = 255;
  * The meaning of an authenticated event for the mirror: an observation of an order, nothing (`ignored`), or input that
  * a person must inspect (`quarantined`). Never throws: one bad event must not delay the others.
  */
-function interpretEvent(
-  event: PendingEvent,
-  { mode, readEvent }: Pick<EventReader, "readEvent"> & { readonly mode: Mode },
-): Subject {
+function interpretEvent(event: PendingEvent, mode: Mode): Subject {
   const read = readEvent(event.body);
   const { sourceId } = event;
   const origin = { inboxSeq: event.seq, eventId: event.eventId, eventType: storableType(read.type) };
@@ -129,7 +120,7 @@ function interpretEvent(
 
 function interpretOrder(
   event: PendingEvent,
-  deps: { origin: EventOrigin; mode: Mode; read: SourceEvent & { kind: "order" } },
+  deps: { origin: EventOrigin; mode: Mode; read: ReceivedEvent & { kind: "order" } },
 ): Subject {
   const { origin, mode, read } = deps;
   const { snapshot, created } = read;

@@ -21,7 +21,9 @@ const unlessErased = (column: string) =>
   PERSONAL_COLUMNS.includes(column) ? `case when not erased then ${column} end` : column;
 
 const TRUST_NANOS = `${CLOCK_TRUST_SECONDS}000000000::bigint`;
-/** A horizon ahead of the present counts as none. The subquery is evaluated once, and only when a horizon is compared. */
+/**
+ * A horizon ahead of the present counts as none. The subquery is evaluated once, and only when a horizon is compared.
+ */
 export const unlessAhead = (horizon: string) =>
   `case when ${horizon} <= (select mirror.nanos_of(clock_timestamp()) + ${TRUST_NANOS}) then ${horizon} end`;
 
@@ -61,12 +63,13 @@ const refutes = (row: string, shown: string, horizon: string) =>
   `coalesce(${row}.version > ${shown} and coalesce(${row}.horizon, ${row}.version) <= ${horizon}, false)`;
 
 /*
- * Each part is started with every execution, and every column of a part is set up again, whether it has rows or not: for
- * one event alone that is most of the work. So there are few parts, and later ones carry only what is still read. Times
- * are the same for all rows of a part, (select clock_timestamp()): block ranges are then written once per batch, and keys
- * share their entry.
+ * Each part is started with every execution, and every column of a part is set up again, whether it has rows or not:
+ * for one event alone that is most of the work. So there are few parts, and later ones carry only what is still read.
+ * Times are the same for all rows of a part, (select clock_timestamp()): block ranges are then written once per batch,
+ * and keys share their entry.
  *
- * applyBatch.sql beside this file is the whole statement, to be read and run in psql; applyPlans.test.ts keeps it equal.
+ * applyBatch.sql beside this file is the whole statement, to be read and run in psql; applyPlans.test.ts keeps it
+ * equal.
  */
 const STATEMENT = `
 -- Takes the pending rows of the events. A row that another worker has locked is skipped, never waited for: that worker

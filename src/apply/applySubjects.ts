@@ -1,6 +1,7 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
-import { toBatchRows, type BatchDecision, type BatchRow, type Verdict } from "./batchRow.sql.ts";
+import { toBatchRows, type BatchDecision, type BatchRow } from "./batchRow.sql.ts";
+import type { Verdict } from "./verdicts.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { onConnection } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState, unlessAway } from "../database/databaseErrors.ts";
@@ -48,12 +49,12 @@ export interface ApplyDeps {
 }
 
 /**
- * The one place where the mirror changes. Decides on subjects in batches, each in one statement that is a transaction: no
- * batch holds a lock while another one waits for it.
+ * The one place where the mirror changes. Decides on subjects in batches, each in one statement that is a transaction:
+ * no batch holds a lock while another one waits for it.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
- * Rejects with UnavailableError if the database is unavailable or busy: earlier batches stay applied. All subjects may be
- * passed again, because applying is idempotent.
+ * Rejects with UnavailableError if the database is unavailable or busy: earlier batches stay applied. All subjects may
+ * be passed again, because applying is idempotent.
  */
 export async function applySubjects(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
   const { pool, logger, onDecisions } = deps;

@@ -3,20 +3,7 @@ import { ORDER_COLUMN_LIST, type OrderColumn } from "../domain/order/orderColumn
 import { packArray, typeName, type ElementType } from "../database/binaryArrays.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Subject } from "./subject.ts";
-
-export const VERDICTS = [
-  "applied",
-  "corrected",
-  "confirmed",
-  "stale",
-  "refuted",
-  "duplicate",
-  "ignored",
-  "quarantined",
-  "gone",
-] as const;
-/** The word that names a decision; the comment of mirror.history.verdict explains each. */
-export type Verdict = (typeof VERDICTS)[number];
+import type { Verdict } from "./verdicts.ts";
 
 /**
  * One observation, or input that has no order to apply, with the columns that the statement reads and those of the
@@ -46,7 +33,7 @@ export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | 
   readonly hash: string | null;
   readonly updated_at: Instant | null;
   readonly raw: string | null;
-  /** Where `raw` begins in the event's body, in bytes from 1; null if no event has it. */
+  /** The place of `raw` in the event's body, in bytes from 1; null if no event has it. */
   readonly raw_start: number | null;
 }
 
@@ -57,9 +44,9 @@ export interface BatchDecision {
   readonly conflict: boolean;
   readonly previous_status: string | null;
   readonly revision: number | null;
-  /** Of the order after the decision. */
+  /** The version of the order after the decision. */
   readonly stored_version: string | null;
-  /** How many decisions of the batch had rare consequences; null for none, which is nearly always the case. */
+  /** The number of decisions of the batch with rare consequences; null for none, which is nearly always the case. */
   readonly followed_up: number | null;
 }
 
@@ -176,7 +163,10 @@ function observationRow(
 
 type WritableRow = { -readonly [Column in keyof BatchRow]: BatchRow[Column] };
 
-/** What an input without an order leaves empty. One object to copy: spreading several into a row costs ten times the rest (measured). */
+/**
+ * The columns that an input without an order leaves empty. One object to copy: spreading several into a row costs ten
+ * times the rest (measured).
+ */
 const EMPTY_ROW = Object.fromEntries(ROW_COLUMNS.map((name) => [name, null])) as unknown as BatchRow;
 
 function rowWithoutOrder({ sourceId, via, event }: Subject): WritableRow {

@@ -20,9 +20,9 @@ interface Waiting {
  * commit of the inbox, often of a few events; applying jobs one by one would fall behind under load. A second statement
  * starts next to the first only for 16 events, or after 20 ms.
  *
- * The returned function resolves when `applyEvents` has ended for all of its positions, and rejects as that does. If the
- * database is unavailable, that fails all calls of a statement; any other problem fails only the calls whose positions
- * cause it.
+ * The returned function resolves when `applyEvents` has ended for all of its positions, and rejects as that does. If
+ * the database is unavailable, that fails all calls of a statement; any other problem fails only the calls whose
+ * positions cause it.
  */
 export function makeGroupApply({
   applyEvents,

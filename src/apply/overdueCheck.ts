@@ -6,7 +6,9 @@ import { BATCH_ROWS_MAX } from "./applySubjects.ts";
 /** More recent events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
-/** A pass of so many looks at every position: an event may be committed after one with a later position, or replayed. */
+/**
+ * A pass of so many looks at every position: an event may be committed after one with a later position, or replayed.
+ */
 const PASSES_OF_A_ROUND = 30;
 
 export interface OverdueCheckDeps {
@@ -27,8 +29,8 @@ export function makeOverdueCheck(deps: OverdueCheckDeps) {
   const { takeOverdue, findFirstPending, applyEvents, clock, logger } = deps;
   let passes = 0;
   /**
-   * Where the next pass begins. While a report holds a snapshot, entries of decided events cannot be removed, and each pass
-   * would read them all again.
+   * Where the next pass begins. While a report holds a snapshot, entries of decided events cannot be removed, and each
+   * pass would read them all again.
    */
   let firstSeq = 0;
 

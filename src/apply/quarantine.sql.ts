@@ -52,7 +52,7 @@ export interface QuarantineCount {
   readonly reads: number;
   /** Reads that name no order: nothing can be read again singly. */
   readonly unnamed: number;
-  /** How many of each reason. */
+  /** The number of entries of each reason. */
   readonly reasons: readonly { readonly reason: string; readonly count: number }[];
   /** Greatest number among them: rows that are quarantined later, by the replay itself, lie beyond. */
   readonly throughId: string | null;
@@ -62,36 +62,29 @@ export interface QuarantineCount {
 const CHOSEN = `(state = 'open' or $1::bigint is not null) and ($1::bigint is null or quarantine_id = $1)
   and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
 
-/** Exactly what a replay with this filter would concern now. */
+/** Counts exactly what a replay with this filter would concern now. */
 export async function countQuarantined(pool: Pool, filter: QuarantineFilter): Promise<QuarantineCount> {
-  const { rows } = await pool.query<{
-    reason: string;
-    events: number;
-    reads: number;
-    unnamed: number;
-    throughId: string;
-  }>(
-    `select reason, count(inbox_seq)::int as events,
-       (count(*) filter (where inbox_seq is null and reference is not null))::int as reads,
-       (count(*) filter (where inbox_seq is null and reference is null))::int as unnamed,
-       max(quarantine_id) as "throughId"
-     from mirror.quarantine where ${CHOSEN} group by reason order by reason`,
+  const { rows } = await pool.query<QuarantineCount>(
+    `select coalesce(sum(events), 0)::int as events, coalesce(sum(reads), 0)::int as reads,
+       coalesce(sum(count - events - reads), 0)::int as unnamed, max(last)::text as "throughId",
+       coalesce(json_agg(json_build_object('reason', reason, 'count', count) order by reason), '[]') as reasons
+     from (
+       select reason, count(*), count(inbox_seq) as events, max(quarantine_id) as last,
+         count(*) filter (where inbox_seq is null and reference is not null) as reads
+       from mirror.quarantine where ${CHOSEN} group by reason) of_reason`,
     filterValues(filter),
   );
-  const sum = (field: "events" | "reads" | "unnamed") => rows.reduce((total, row) => total + row[field], 0);
-  const ids = rows.map((row) => BigInt(row.throughId));
-  return {
-    events: sum("events"),
-    reads: sum("reads"),
-    unnamed: sum("unnamed"),
-    reasons: rows.map((row) => ({ reason: row.reason, count: row.events + row.reads + row.unnamed })),
-    throughId: ids.length === 0 ? null : String(ids.reduce((max, id) => (id > max ? id : max))),
-  };
+  const [count] = rows;
+  if (count === undefined) throw new TypeError("a count has one row");
+  return count;
 }
 
 const ROWS_PER_STATEMENT = 500;
 
-/** Replays all that fit, up to the number `throughId`; returns how many. `notify` gets the inbox positions of the events. */
+/**
+ * Replays all that fit, up to the number `throughId`; returns how many. `notify` gets the inbox positions of the
+ * events.
+ */
 export async function replayAll(
   pool: Pool,
   chosen: { filter: QuarantineFilter; throughId: string },
@@ -150,7 +143,7 @@ function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (st
   return [quarantineId, sourceId, reason];
 }
 
-/** What of the quarantine an action concerns, for the audit log. */
+/** Names the part of the quarantine that an action concerns, for the audit log. */
 export function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
   return quarantineId === null
     ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
@@ -159,8 +152,8 @@ export function describeFilter({ quarantineId, reason }: QuarantineFilter, throu
 
 /**
  * Dismisses quarantined input up to the number `throughId`, for a reason given by a person, and records that in the
- * audit log: both or neither. Returns the number of entries. They are kept and visible, and raise no alarm any more; what
- * is claimed stays as it is, so orders that a read could not show remain exceptions.
+ * audit log: both or neither. Returns the number of entries. They are kept and visible, and raise no alarm any more;
+ * what is claimed stays as it is, so orders that a read could not show remain exceptions.
  */
 export async function dismissQuarantined(
   pool: Pool,

@@ -29,7 +29,7 @@ export type Subject =
   | (Common & {
       readonly kind: "observation";
       readonly observation: Observation;
-      /** Where the snapshot begins in the event's body, in bytes from 1. */
+      /** The place of the snapshot in the event's body, in bytes from 1. */
       readonly rawStart?: number | undefined;
     })
   | (Common & { readonly kind: "ignored"; readonly reason: string })
@@ -40,7 +40,7 @@ export type Subject =
       readonly reference: string | null;
       /** Set if it is the reason why an event cannot be applied. */
       readonly version?: Instant | undefined;
-      /** What the event announces, if it can be read: an event in quarantine is not lost. */
+      /** The status that the event announces, if it can be read: an event in quarantine is not lost. */
       readonly status?: string | undefined;
       /** The text from a read of ours; an event's bytes are in the inbox. */
       readonly raw: string | null;

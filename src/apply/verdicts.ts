@@ -1,7 +1,5 @@
-import type { Verdict } from "./batchRow.sql.ts";
-
-/** What each decision says, without a full stop. */
-export const VERDICT_SENTENCES: Readonly<Record<Verdict, string>> = {
+/** The sentence of each decision, without a full stop. */
+export const VERDICT_SENTENCES = {
   applied: "It is the newest state",
   corrected: "A read showed this state, which refutes the later updatedAt known before",
   confirmed: "A later read showed the same content",
@@ -11,4 +9,6 @@ export const VERDICT_SENTENCES: Readonly<Record<Verdict, string>> = {
   ignored: "It contains nothing to apply",
   quarantined: "It could not be applied and is in quarantine",
   gone: "The provider answered that the order does not exist, so it is no longer served",
-};
+} as const;
+/** The word that names a decision; the comment of mirror.history.verdict explains each. */
+export type Verdict = keyof typeof VERDICT_SENTENCES;

@@ -5,7 +5,6 @@ import type { PollDeps } from "../poll/pollDeps.ts";
 import { makeProviderClient, type ProviderClientDeps } from "../provider/client.ts";
 import type { SourceConfig } from "../config/config.ts";
 import { keyOf } from "../config/sources.ts";
-import { deliveryEvents } from "../wire/events.ts";
 import { openCallCounts } from "../health/calls.sql.ts";
 import { meterAnswers } from "../health/metering.ts";
 import { composeApply, HOLDER, makeBudgets, modesOf, openApplyPool, type RoleDeps } from "./role.ts";
@@ -40,7 +39,7 @@ type CommandDeps = Pick<RoleDeps, "config" | "clock" | "logger"> & { readonly po
 export function makeCommandPoller(deps: CommandDeps, source: SourceConfig): Poller {
   const { config, pool, logger } = deps;
   const budget = makeBudgets(deps)(source);
-  const apply = makeApply({ events: deliveryEvents, pool, logger, modes: modesOf(config) });
+  const apply = makeApply({ pool, logger, modes: modesOf(config) });
   return makeSourcePoller({ ...deps, budget, apply }, source);
 }
 

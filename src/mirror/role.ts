@@ -13,7 +13,6 @@ import { makeLoop } from "../process/loop.ts";
 import type { Config, SourceConfig } from "../config/config.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import type { Metrics } from "../process/telemetry/metrics.ts";
-import { deliveryEvents } from "../wire/events.ts";
 import { meterDecisions } from "../health/metering.ts";
 import type { Shutdown } from "../process/shutdown.ts";
 
@@ -81,7 +80,6 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
   shutdown.onShutdown("announcements", () => announcer.close());
   const meter = meterDecisions(metrics, clock, onDecisions);
   return makeApply({
-    events: deliveryEvents,
     pool,
     logger,
     modes: modesOf(config),

@@ -30,7 +30,6 @@ import { recordReceiving } from "../sources/sources.sql.ts";
 import { composeApply, makeBudgets, openPool, type QueueDeps, type RoleDeps } from "./role.ts";
 import { assertOwnKey, recordConfiguredSources } from "../sources/configuredSources.ts";
 import { setAnswerHeaders } from "./serve.ts";
-import { deliveryEvents } from "../wire/events.ts";
 
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_POOL = { purpose: "receive", max: 2, statementTimeoutMs: 1_500, connectTimeoutMs: 1_500 };
@@ -132,7 +131,6 @@ async function composeReceiver(
   const { config, clock, logger, metrics, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   return makeReceiver({
-    events: deliveryEvents,
     sources: loadVerifiers(config, logger),
     store: commit.store,
     notify: queue.notify,

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { millisFromInstant } from "../domain/order/instant.ts";
-import type { EventReader } from "../domain/source/orderSource.ts";
+import { readEventId } from "../wire/events.ts";
 import type { Clock } from "../process/clock.ts";
 import { BODY_ALREADY_READ, takeReadBody } from "../process/readBody.ts";
 import { makeLogSampler } from "../process/telemetry/logSampler.ts";
@@ -50,8 +50,6 @@ export interface CallEnd {
 export interface ReceiverDeps {
   /** By source id, as in the address `/webhooks/:source`. A source that is not listed has no address. */
   readonly sources: ReadonlyMap<string, { readonly verifier: Verifier | null }>;
-  /** How each source announces changes. */
-  readonly events: Pick<EventReader, "readEventId">;
   /** Resolves once the event is committed; `seq` is null if it was already there. */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Notifies the workers of new inbox positions; must neither throw nor wait. */
@@ -167,7 +165,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     onArrived();
     if (typeof body === "string") return finish({ outcome: body });
     try {
-      const admission = admitEvent({ sourceId, headers, verifier, clock, body: body.bytes, ...deps.events });
+      const admission = admitEvent({ sourceId, headers, verifier, clock, body: body.bytes });
       if ("outcome" in admission) {
         const { outcome, refused } = admission;
         if (headers["user-agent"]?.[0] === EXAMINER) return finish({ outcome });
@@ -291,16 +289,14 @@ type Admission =
   | { readonly outcome: ReceiveOutcome; readonly refused?: Pick<RefusedRequest, "reason" | "headers"> };
 
 /** Verifies the bytes, and only then reads the event's id from them. */
-function admitEvent(
-  deps: Pick<EventReader, "readEventId"> & {
-    sourceId: string;
-    headers: NodeJS.Dict<string[]>;
-    verifier: Verifier;
-    clock: Clock;
-    body: Buffer;
-  },
-): Admission {
-  const { sourceId, headers, verifier, clock, body, readEventId } = deps;
+function admitEvent(deps: {
+  sourceId: string;
+  headers: NodeJS.Dict<string[]>;
+  verifier: Verifier;
+  clock: Clock;
+  body: Buffer;
+}): Admission {
+  const { sourceId, headers, verifier, clock, body } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
   const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });

@@ -121,7 +121,9 @@ function readFields(
   };
 }
 
-/** Reads the business's own identifier: of a number its digits as they are in the text, which JSON.parse would round. */
+/**
+ * Reads the business's own identifier: of a number its digits as they are in the text, which JSON.parse would round.
+ */
 function readIdentifier(raw: string, value: unknown): string | null {
   return typeof value === "number" ? (rawMember(raw, "externalOrderId") ?? null) : readText(value);
 }

@@ -94,32 +94,3 @@ export interface OrderSource {
     options?: SourceReadOptions,
   ): Promise<{ readonly raws: readonly string[]; readonly hasMore: boolean }>;
 }
-
-/** The content of an authenticated event. */
-export type SourceEvent = {
-  /** The source's name for this kind of event; null if it gives none. */
-  readonly type: string | null;
-} & (
-  | {
-      readonly kind: "order";
-      readonly created: Instant | undefined;
-      /** Null if the event does not say. */
-      readonly livemode: boolean | null;
-      readonly snapshot: Snapshot;
-    }
-  | { readonly kind: "other" }
-  | {
-      readonly kind: "unreadable";
-      readonly reason: "not_json" | "not_an_envelope" | "unreadable_order";
-      readonly detail: string;
-      readonly reference: string | null;
-    }
-);
-
-/** The way in which a source announces changes. Receiving and applying depend only on this interface. */
-export interface EventReader {
-  /** The id that stays the same when the source sends an event again, as in the body; anything if there is none. */
-  readonly readEventId: (body: Buffer) => unknown;
-  /** Never throws: one bad event must not delay the others. */
-  readonly readEvent: (body: Buffer) => SourceEvent;
-}

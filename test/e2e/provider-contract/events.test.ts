@@ -1,10 +1,10 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { envelopeSchema } from "../../../src/wire/events.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import {
   openTarget,
@@ -12,6 +12,15 @@ import {
   type Caller,
   type ContractTarget,
 } from "../../support/contract/contractTarget.ts";
+
+/** The envelope of an event (spec, "Events"), as a provider must send it. */
+const envelopeSchema = z.looseObject({
+  id: z.string(),
+  type: z.string(),
+  created: z.string(),
+  livemode: z.boolean(),
+  data: z.looseObject({ reference: z.string() }),
+});
 
 /** The spec, "Events". Endpoints are added in the dashboard, so only a sandbox can be asked. */
 let target: ContractTarget;

@@ -3,7 +3,6 @@ import { afterAll, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { readListed, readPage } from "../../../src/wire/order.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -53,7 +52,7 @@ async function fill(sourceId: "live" | "test", key: string): Promise<void> {
     return listed.snapshot;
   });
   const modes = new Map([[sourceId, sourceId]]);
-  const apply = makeApply({ events: deliveryEvents, pool: database.pool, logger: silentLogger, modes });
+  const apply = makeApply({ pool: database.pool, logger: silentLogger, modes });
   await apply.applyReads({ sourceId, via: "poll", snapshots, time: readAt(sandbox.now()) });
 }
 

@@ -26,7 +26,6 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase({ purpose: "apply", max: 12 });
@@ -43,7 +42,6 @@ const modes = new Map([
 const SETTLE_SECONDS = 5;
 
 const { applyEvents, applyReads } = makeApply({
-  events: deliveryEvents,
   pool,
   logger: silentLogger,
   modes,

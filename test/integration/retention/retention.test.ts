@@ -5,7 +5,6 @@ import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder, type TestPass } from "../../support/mirror/retention.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
@@ -18,7 +17,7 @@ const modes = new Map([
   ["test", "live"],
 ] as const);
 const applyEvents = (seqs: readonly number[]) =>
-  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
+  makeApply({ pool, logger: silentLogger, modes }).applyEvents(seqs);
 
 describe("retention removes old rows", () => {
   beforeEach(async () => {

@@ -18,7 +18,6 @@ import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -27,7 +26,6 @@ import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support
 const { pool } = await openLiveMirror();
 await addSource(pool, "twin");
 const apply = makeApply({
-  events: deliveryEvents,
   pool,
   logger: silentLogger,
   modes: new Map([

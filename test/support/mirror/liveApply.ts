@@ -3,13 +3,12 @@ import type { Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { makeEventBody, makeSnapshot, putIntoInbox, readAt, type OrderSketch } from "./orders.ts";
 
 /** Applies observations of the source `live`, or of another one in live mode. */
 export function makeLiveApply(pool: Pool, sourceId = "live"): Apply {
   const modes = new Map([[sourceId, "live"]] as const);
-  return makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  return makeApply({ pool, logger: silentLogger, modes });
 }
 
 interface ReadOptions {

@@ -9,7 +9,6 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { logInto } from "../run/logInto.ts";
 import { listenHere } from "../http/serve.ts";
 
@@ -50,7 +49,6 @@ export async function startReceiving(options: {
   const lines: Record<string, unknown>[] = [];
   const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>), "debug");
   const receiver = makeReceiver({
-    events: deliveryEvents,
     sources: new Map(
       Object.entries({
         live: verifierOf("standard-webhooks", ...LIVE_SECRETS),
