@@ -8,7 +8,7 @@
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "../orders/orderReads.sql.ts";
+import { selectFreshness, selectOrder, selectOrders, type ServedOrder } from "../orders/orderReads.sql.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { resolveFilter, parseExportQuery, parseOrderQuery, writeCursor } from "./orderQuery.ts";
 import { exportOrders, type ExportFormat } from "../orders/exportOrders.sql.ts";
@@ -109,7 +109,7 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
  * list with the revision of each, in the same sequence. @internal
  */
 export function writePage(page: {
-  orders: readonly ListedOrder[];
+  orders: readonly ServedOrder[];
   hasMore: boolean;
   limit: number;
   offset: number;
@@ -123,7 +123,7 @@ export function writePage(page: {
   return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
 }
 
-function listRevisions(orders: readonly ListedOrder[]): string {
+function listRevisions(orders: readonly ServedOrder[]): string {
   return JSON.stringify(
     orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) })),
   );

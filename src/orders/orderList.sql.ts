@@ -57,6 +57,7 @@ export interface ListPaging {
   readonly limit: number;
 }
 
+/** An order as a row of the pages' list. */
 export interface ListedOrder {
   readonly sourceId: string;
   readonly reference: string;

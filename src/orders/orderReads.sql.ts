@@ -19,7 +19,8 @@ export interface OrdersQuery extends OrderFilter {
   readonly offset: number;
 }
 
-export interface ListedOrder {
+/** An order as the API serves it. */
+export interface ServedOrder {
   /** The order object's JSON text, unchanged. */
   readonly raw: string;
   readonly position: OrderPosition;
@@ -55,7 +56,7 @@ interface OrderRow extends FreshnessRow, Readonly<Record<OrderSort, Instant | nu
 
 /** A page of orders, with the freshness of the answer. */
 export interface OrderPage {
-  readonly orders: readonly ListedOrder[];
+  readonly orders: readonly ServedOrder[];
   /** From the same snapshot as the orders, so it claims nothing that they do not show. */
   readonly freshness: Freshness | undefined;
 }

@@ -3,7 +3,7 @@ import { isChange, type Decision } from "../apply/applySubjects.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import { failureOf } from "../domain/source/errors.ts";
-import type { ListedOrder, WindowPage } from "../domain/source/orderSource.ts";
+import type { ListElement, WindowPage } from "../domain/source/orderSource.ts";
 import type { WalkRow } from "../domain/window/scan.ts";
 import { limitTo, nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
 import type { Window } from "../domain/window/window.ts";
@@ -211,7 +211,7 @@ export class WindowReader {
 }
 
 /** Converts an element of a page to a row of a walk. */
-function toRow(element: ListedOrder): WalkRow {
+function toRow(element: ListElement): WalkRow {
   if (element.kind === "unreadable") {
     const key = createHash("sha256").update(element.raw).digest("hex");
     return { key, version: undefined };
@@ -220,7 +220,7 @@ function toRow(element: ListedOrder): WalkRow {
   return { key: `${hash} ${version} ${fields.reference}`, version };
 }
 
-function referenceOf(element: ListedOrder): string | null {
+function referenceOf(element: ListElement): string | null {
   return element.kind === "order" ? element.snapshot.fields.reference : element.reference;
 }
 

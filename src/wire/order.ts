@@ -5,7 +5,7 @@ import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { tryParseInstant, type Instant } from "../domain/order/instant.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { OrderFields } from "../domain/order/orderColumns.ts";
-import type { ListedOrder } from "../domain/source/orderSource.ts";
+import type { ListElement } from "../domain/source/orderSource.ts";
 import { rawElements, rawMember, withoutMember } from "./rawJson.ts";
 
 const named = z.looseObject({ name: z.string() });
@@ -183,7 +183,7 @@ export function readPage({ text, value }: { readonly text: string; readonly valu
 }
 
 /** An element of a page as an order, or with its problem. */
-export function readListed({ raw, value }: PageElement): ListedOrder {
+export function readListed({ raw, value }: PageElement): ListElement {
   try {
     return { kind: "order", snapshot: readSnapshot(raw, value) };
   } catch (error) {

@@ -25,13 +25,14 @@ export interface UnreadableOrder {
   readonly reference: string | null;
 }
 
-export type ListedOrder =
+/** An element of the provider's list, as it could be read. */
+export type ListElement =
   | { readonly kind: "order"; readonly snapshot: Snapshot }
   | ({ readonly kind: "unreadable" } & UnreadableOrder);
 
 /** A page of a window, with every element. */
 export interface WindowPage {
-  readonly elements: readonly ListedOrder[];
+  readonly elements: readonly ListElement[];
   readonly hasMore: boolean;
   /** The limit that the source used: it may be lower than the requested one. */
   readonly limit: number;

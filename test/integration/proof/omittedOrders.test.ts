@@ -3,7 +3,7 @@ import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
-import type { ListedOrder } from "../../../src/domain/source/orderSource.ts";
+import type { ListElement } from "../../../src/domain/source/orderSource.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { LIVE } from "../../support/providers/testSandbox.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
@@ -23,7 +23,7 @@ it("claims again a margin after it first missed an order that is shown singly an
   const budget = makeBudget({ clock });
   const settings = { baseUrl: sandbox.url, apiKey: LIVE, budget, clock, logger: silentLogger };
   const client = makeProviderClient(settings);
-  const isShown = (one: ListedOrder) => one.kind !== "order" || one.snapshot.fields.reference !== hidden;
+  const isShown = (one: ListElement) => one.kind !== "order" || one.snapshot.fields.reference !== hidden;
   world.startPoller("one", {
     client: {
       ...client,
