@@ -18,7 +18,7 @@ import {
 } from "../page.ts";
 import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { readListRows } from "./listRows.sql.ts";
+import { readListRows, type Selection } from "./listRows.sql.ts";
 
 // A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so
 // that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
@@ -44,7 +44,7 @@ interface Filter {
   readonly where?: (word: string) => string;
 }
 
-export interface List {
+export interface List extends Selection {
   readonly title: string;
   readonly note: string;
   /** What would be here, if nothing is. */
@@ -52,12 +52,6 @@ export interface List {
   readonly section?: Section;
   readonly filters?: Readonly<Record<string, Filter>>;
   readonly columns: readonly Column[];
-  /** What the rows are sorted by: the types of expressions, which together are unique and never null. */
-  readonly keys: Readonly<Record<string, string>>;
-  /** Default: the greatest first. */
-  readonly ascending?: true;
-  /** What is selected from: `rows` are the conditions of a page, and its order. */
-  readonly from: (rows: string) => string;
   /** Between the filter and the table. */
   readonly above?: (page: ListPage, pool: Pool) => Html | Promise<Html>;
 }
@@ -132,8 +126,15 @@ async function readCells(pool: Pool, list: List, { chosen, after }: Choice): Pro
       where,
     }),
   );
-  const choice = { sourceId: chosen["source"] || null, conditions, after, limit: PAGE_ROWS + 1 };
-  const rows = await readListRows(pool, { ...list, selected: columns.map(({ select }) => select) }, choice);
+  const selected = columns.map(({ select }) => select);
+  const sourceId = chosen["source"] || null;
+  const rows = await readListRows(pool, list, {
+    selected,
+    sourceId,
+    conditions,
+    after,
+    limit: PAGE_ROWS + 1,
+  });
   return rows.map(({ position, values }) => ({
     position,
     cells: columns.map(({ show }, column) => show(...((values[column] ?? []) as never[]))),

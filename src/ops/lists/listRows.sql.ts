@@ -1,9 +1,7 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 
 /** What a list selects. */
-interface Selection {
-  /** For each column the expressions of its cell. */
-  readonly selected: readonly (readonly string[])[];
+export interface Selection {
   /** What the rows are sorted by: the types of expressions, which together are unique and never null. */
   readonly keys: Readonly<Record<string, string>>;
   /** Default: the greatest first. */
@@ -13,6 +11,8 @@ interface Selection {
 }
 
 interface Choice {
+  /** For each column the expressions of its cell. */
+  readonly selected: readonly (readonly string[])[];
   /** Null: every source. */
   readonly sourceId: string | null;
   /** A null word is no condition. */
@@ -32,8 +32,8 @@ interface ListRow {
 /** Reads a page of a list. A position that is not of the keys' types makes Postgres refuse the statement. */
 export async function readListRows(
   pool: Pool,
-  { selected, keys, ascending, from }: Selection,
-  { sourceId, conditions, after, limit }: Choice,
+  { keys, ascending, from }: Selection,
+  { selected, sourceId, conditions, after, limit }: Choice,
 ): Promise<ListRow[]> {
   const nameOf = (column: number, value: number) => `value_${column}_${value}`;
   const expressions = Object.keys(keys);
