@@ -58,7 +58,6 @@ function renderEvent(event: ReceivedEvent): Html {
       "Inbox position": seq,
       Size: `${describeCount(body.length)} bytes`,
       State: isPending ? "waiting for a worker" : "decided",
-      Job: html`<a class="button" href="/ops/queue-health/event/${seq}">Find its job in the queue</a>`,
     })}
     <h2>Decisions</h2>
     ${decisions.length === 0 ? html`<p class="empty">None yet.</p>` : renderDecisions(event)}

@@ -1,8 +1,19 @@
+import type { ExpressAdapter } from "@bull-board/express";
 import type { JobType, Queue } from "bullmq";
-import { Router, type Express, type RequestHandler } from "express";
+import {
+  Router,
+  type Express,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from "express";
 import { beginAction, endAction } from "../../database/auditLog.sql.ts";
 import type { Pool } from "../../database/database.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import { html } from "../../html/html.ts";
 import { writePolicy } from "../../html/policy.ts";
+import { withTimeout } from "../../process/abort.ts";
 import { basePathOf, mayAct, viewerOf } from "../page.ts";
 
 // The dashboard of the queue is bull-board, at /ops/queues behind the login: its pages may load what they need from this
@@ -31,6 +42,8 @@ export function makeQueueDashboard({ pool, queue }: { pool: Pool; queue: Queue }
     auditChanges(pool, queue),
   );
   router.use(async (request, response, next) => {
+    // Without its server the board has no queue, and says nothing of what to do.
+    if (request.accepts("json", "html") === "html") await askQueue(queue.getJobCounts("active"));
     const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"](basePathOf(response));
     serve(request, response, next);
   });
@@ -46,9 +59,21 @@ function makeBoard(queue: Queue, readOnlyMode: boolean): (basePath: string) => P
 async function openBoard(queue: Queue, readOnlyMode: boolean, basePath: string): Promise<RequestHandler> {
   const { createBullBoard } = await import("@bull-board/api");
   const { BullMQAdapter } = await import("@bull-board/api/bullMQAdapter");
-  const { ExpressAdapter } = await import("@bull-board/express");
-  const serverAdapter = new ExpressAdapter().setBasePath(basePath + DASHBOARD_PATH);
-  const links = [{ text: "Overview", url: `${basePath}/ops` }];
+  const express = await import("@bull-board/express");
+  class Adapter extends express.ExpressAdapter {
+    /** Serves the page of the board with a way back to ours, which the board itself has nowhere in sight. */
+    override setEntryRoute(entry: Parameters<ExpressAdapter["setEntryRoute"]>[0]): this {
+      const { method, route, handler } = entry;
+      this.app[method](route, (_request: Request, response: Response, next: NextFunction) => {
+        const { name, params } = handler({ basePath: this.basePath, uiConfig: this.uiConfig });
+        this.app.render(name, params, (error: unknown, page: string) =>
+          error ? next(error) : response.send(page.replace("</body>", `${writeWayBack(basePath)}</body>`)),
+        );
+      });
+      return this;
+    }
+  }
+  const serverAdapter = new Adapter().setBasePath(basePath + DASHBOARD_PATH);
   const externalJobUrl = ({ id }: { id?: string | number | null | undefined }) => ({
     displayText: "Events and orders",
     href: `${basePath}/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
@@ -56,10 +81,17 @@ async function openBoard(queue: Queue, readOnlyMode: boolean, basePath: string):
   createBullBoard({
     queues: [new BullMQAdapter(queue, { readOnlyMode, externalJobUrl })],
     serverAdapter,
-    options: { uiConfig: { boardTitle: "order-mirror", miscLinks: links } },
+    options: { uiConfig: { boardTitle: "order-mirror" } },
   });
   return (serverAdapter.getRouter() as Express).disable("x-powered-by");
 }
+
+const WAY_BACK = "position:fixed;right:1rem;bottom:1rem;z-index:99;padding:.5rem .75rem;border-radius:6px";
+
+const writeWayBack = (basePath: string) =>
+  html`<a href="${basePath}/ops/queue-health" style="${WAY_BACK};color:#fff;background:#0b57b0"
+    >← order-mirror</a
+  >`.markup;
 
 /** Jobs are retried, delayed ones are run now, ended ones are removed, and a pause of an earlier version ends. */
 const MEANT =
@@ -97,4 +129,20 @@ async function countAffected(queue: Queue, target: string): Promise<number> {
   const [, name, action, state] = /^(\S+) (retry|clean|promote)(?: (\w+))?$/.exec(target) ?? [];
   if (name !== queue.name) return 1;
   return queue.getJobCountByTypes((action === "promote" ? "delayed" : state) as JobType);
+}
+
+/** A frozen server of a queue does not hold up a page. */
+const ANSWER_MS = 3_000;
+export const AWAY = "The queue's server does not answer. Workers find events without it, some seconds later.";
+
+/** Waits for an answer of the queue's server. Throws UnavailableError. */
+export async function askQueue<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const answer = await withTimeout(
+    asked.catch((cause: unknown) => {
+      throw new UnavailableError(AWAY, { cause });
+    }),
+    ANSWER_MS,
+  );
+  if (answer === "late") throw new UnavailableError(AWAY);
+  return answer;
 }

@@ -3,29 +3,19 @@ import { Router } from "express";
 import { z } from "zod";
 import type { Pool } from "../../database/database.ts";
 import { describeAge, describeDelay } from "../../domain/duration.ts";
-import { UnavailableError } from "../../domain/errors.ts";
 import { html, type Html } from "../../html/html.ts";
 import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/parts.ts";
-import { redirect, sendRefusal, sendPage } from "../page.ts";
+import { sendRefusal, sendPage } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
-import { withTimeout } from "../../process/abort.ts";
-import { DASHBOARD_PATH } from "./queueBoard.ts";
+import { askQueue, AWAY, DASHBOARD_PATH } from "./queueBoard.ts";
 import { readEventFlow, readEventsAt, type EventFlow, type JobEvent } from "./queueEvents.sql.ts";
 
 // The page /ops/queue-health shows what the dashboard of the queues lacks: how events fare, who works on what, and the
 // events of a job. Start at `makeQueueHealth`.
 
-/** A frozen server of a queue does not hold up the page. */
-const ANSWER_MS = 3_000;
 /** More of a job are counted only. */
 const EVENTS_SHOWN_MAX = 200;
 const ACTIVE_MAX = 1_000;
-const AWAY = "The queue's server does not answer. Workers find events without it, some seconds later.";
-
-/** A job in the dashboard is looked for among the newest. */
-const JOBS_MAX = 1_000;
-const KEPT_STATES = ["active", "waiting", "delayed", "failed", "completed"] as const;
-const NO_JOB = "No job about this event is kept: those that succeeded are removed soon.";
 
 const contentSchema = z.object({ seqs: z.array(z.int().positive()) });
 const readSeqs = (job: { data: unknown } | undefined) => contentSchema.safeParse(job?.data).data?.seqs ?? [];
@@ -36,17 +26,15 @@ const jobAddress = (queue: string, jobId: string | undefined) =>
 export function makeQueueHealth({ pool, queue }: { pool: Pool; queue: Queue }): Router {
   const router = Router();
   router.get("/", async (_request, response) => {
-    const [flow, work] = await Promise.all([readEventFlow(pool), readWork(queue)]);
-    const body = html`${renderFlow(flow)} ${renderWork(work)}`;
+    const title = `Workers of ${queue.name}`;
+    const workers = readWorkers(queue).then(
+      (found) => renderWorkers(title, found),
+      () => html`<p>${renderAlert(AWAY)}</p>`,
+    );
+    const body = html`${renderFlow(await readEventFlow(pool))}
+      <h2>${title}</h2>
+      ${await workers}`;
     sendPage(response, { title: "Queue", body, section: "queues" });
-  });
-  router.get("/event/:seq", async ({ params }, response) => {
-    const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
-    const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
-    if (its !== undefined) return redirect(response, jobAddress(queue.name, its.id));
-    const body = html`<h1>Job</h1>
-      <p>${NO_JOB}</p>`;
-    sendPage(response, { title: "Job", body, section: "queues" });
   });
   router.get("/:queue/:job", async (request, response) => {
     const isKnown = request.params.queue === queue.name;
@@ -75,36 +63,21 @@ function renderFlow({ p50Seconds, p95Seconds, oldestWaitingSeconds, eventsInHour
     })}`;
 }
 
-interface Work {
-  readonly queue: string;
-  /** Each worker with the number of jobs that it works on; null: the queue's server does not answer. */
-  readonly workers: ReadonlyMap<string, number> | null;
+/** Finds each worker, with the number of jobs that it works on. Throws UnavailableError. */
+async function readWorkers(queue: Queue): Promise<ReadonlyMap<string, number>> {
+  const [found, active] = await askQueue(Promise.all([queue.getWorkers(), queue.getActive(0, ACTIVE_MAX)]));
+  const workers = new Map<string, number>();
+  // A connection is named by its queue and its worker.
+  for (const { rawname = "" } of found) workers.set(rawname.split(":w:")[1] ?? rawname, 0);
+  for (const { processedBy = "unknown" } of active)
+    workers.set(processedBy, (workers.get(processedBy) ?? 0) + 1);
+  return workers;
 }
 
-async function readWork(queue: Queue): Promise<Work> {
-  try {
-    const asked = Promise.all([queue.getWorkers(), queue.getActive(0, ACTIVE_MAX)]);
-    const [found, active] = await askQueue(asked);
-    const workers = new Map<string, number>();
-    // A connection is named by its queue and its worker.
-    for (const { rawname = "" } of found) workers.set(rawname.split(":w:")[1] ?? rawname, 0);
-    for (const { processedBy = "unknown" } of active)
-      workers.set(processedBy, (workers.get(processedBy) ?? 0) + 1);
-    return { queue: queue.name, workers };
-  } catch {
-    return { queue: queue.name, workers: null };
-  }
-}
-
-function renderWork({ queue, workers }: Work): Html {
-  const title = `Workers of ${queue}`;
-  if (workers === null || workers.size === 0)
-    return html`<h2>${title}</h2>
-      <p>${renderAlert(workers === null ? AWAY : "No worker is alive.")}</p>`;
+function renderWorkers(title: string, workers: ReadonlyMap<string, number>): Html {
+  if (workers.size === 0) return html`<p>${renderAlert("No worker is alive.")}</p>`;
   const rows = [...workers].map(([name, jobs]) => [name, describeCount(jobs)]);
-  const columns = ["Worker", numberColumn("Jobs that it works on")];
-  return html`<h2>${title}</h2>
-    ${renderTable({ title, columns, rows })}`;
+  return renderTable({ title, columns: ["Worker", numberColumn("Jobs that it works on")], rows });
 }
 
 function renderJob(job: { queue: string; jobId: string; events: readonly JobEvent[]; more: number }): Html {
@@ -119,16 +92,4 @@ function renderJob(job: { queue: string; jobId: string; events: readonly JobEven
     ${events.length === 0 && html`<p>The job is about no event that is kept.</p>`}
     ${events.length > 0 && renderTable({ title: "Its events", columns: ["Event", "Order", "Source"], rows })}
     ${more > 0 && html`<p>And ${describeCount(more)} more.</p>`}`;
-}
-
-/** Waits for an answer of the queue's server. Throws UnavailableError. */
-async function askQueue<Answer>(asked: Promise<Answer>): Promise<Answer> {
-  const answer = await withTimeout(
-    asked.catch((cause: unknown) => {
-      throw new UnavailableError(AWAY, { cause });
-    }),
-    ANSWER_MS,
-  );
-  if (answer === "late") throw new UnavailableError(AWAY);
-  return answer;
 }

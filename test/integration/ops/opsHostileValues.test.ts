@@ -22,7 +22,7 @@ action outcome sweep proved endpoint range`.split(/\s/);
 const LISTS = ` /orders /orders.csv /search /actions /lost /waiting /refetches /gaps /walks /quarantine
 /outgoing/messages /sources/live`.split(/\s/);
 const PATHS = `/orders/V/V /orders/live/V /quarantine/V /events/live/V /sources/V /queue-health/V/V
-/queue-health/event/V /V`.split(/\s/);
+/V`.split(/\s/);
 const FORMS = `/pause /gap /outgoing-pause /outgoing-retry /quarantine/retry /quarantine/dismiss
 /orders/V/V/refetch /login`.split(/\s/);
 const FIELDS = "source through id reason because endpoint next password".split(" ");

@@ -17,15 +17,27 @@ it.runIf(canStartRedis)(
     });
     onTestFinished(() => queue.close());
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const { read } = await openOpsPages({ queue: queue.bull, config });
+    const { read, url } = await openOpsPages({ queue: queue.bull, config });
+    const openDashboard = async () => {
+      const answer = await fetch(`${url}/ops/queues`, { headers: { Accept: "text/html" } });
+      return { status: answer.status, page: await answer.text() };
+    };
     const board = () => read("/ops/queues/api/queues");
     const shown = { status: 200, page: expect.stringContaining('"name":"apply"') as unknown };
     const expectTrouble = async () => {
       expect(await board()).toMatchObject({ status: 500 });
       expect((await read("/ops/queue-health")).text).toContain("server does not answer.");
+      expect(await openDashboard()).toMatchObject({
+        status: 503,
+        page: expect.stringContaining("does not answer."),
+      });
       expect((await read("/ops")).status).toBe(200);
     };
     expect(await board()).toMatchObject(shown);
+    expect(await openDashboard()).toMatchObject({
+      status: 200,
+      page: expect.stringMatching(/<a href="\/ops\/queue-health".*← order-mirror<\/a>/),
+    });
     redis.freeze();
     await expectTrouble();
     redis.thaw();
