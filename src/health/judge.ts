@@ -50,7 +50,7 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
   for (const { find, ...condition } of CONDITIONS) {
     const findings = find(facts);
     if (findings === undefined) unjudged.push(condition.name);
-    for (const { subject, since, cause, remedy = condition.remedy } of findings ?? []) {
+    for (const { subject, since, cause, remedy } of findings ?? []) {
       const key = `${condition.name} ${subject}`;
       seen.add(key);
       const known = since ?? recorded.get(key) ?? firstSeen?.get(key);

@@ -5,7 +5,7 @@ import { commandOn } from "../../domain/shellWord.ts";
 import { isListLate, type Completeness } from "./completeness.sql.ts";
 import type { Polling } from "./polling.sql.ts";
 import { namesThisMachine } from "../../process/loopback.ts";
-import { COUNT_MAX, describeCount, SOURCE_PAGE, type RuleOfEach } from "./condition.ts";
+import { COUNT_MAX, describeCount, SOURCE_PAGE, type Rule } from "./condition.ts";
 
 /** How the provider's events of a source arrive. */
 export interface Arrivals {
@@ -114,7 +114,7 @@ const SANDBOX_REMEDY =
   "Polling has repaired the affected orders. If this is the demo, its sandbox drops one event in ten on purpose.";
 
 /** Conditions of events that arrive, late, never, or with false claims. */
-export const ARRIVAL_CONDITIONS: readonly RuleOfEach<Arrivals & Completeness & Polling>[] = [
+export const ARRIVAL_CONDITIONS: readonly Rule<Arrivals & Completeness & Polling>[] = [
   {
     name: "OrderMirrorClaimsRefuted",
     severity: "warning",

@@ -1,6 +1,6 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { COUNT_MAX, describeCount, type RuleOfEach } from "./condition.ts";
+import { COUNT_MAX, describeCount, type Rule } from "./condition.ts";
 
 /** What of a source waits here. */
 export interface Backlog {
@@ -36,7 +36,7 @@ export function readBacklogs(pool: Pool, sourceId: string | null): Promise<Backl
 }
 
 /** Conditions of what waits here for a worker or a person. */
-export const BACKLOG_CONDITIONS: readonly RuleOfEach<Backlog>[] = [
+export const BACKLOG_CONDITIONS: readonly Rule<Backlog>[] = [
   {
     name: "OrderMirrorEventsWait",
     severity: "critical",

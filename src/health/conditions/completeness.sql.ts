@@ -1,7 +1,7 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 import { addSeconds, formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { PROOF_INTERVALS } from "../../domain/window/window.ts";
-import { COUNT_MAX, describeCount, type RuleOfEach } from "./condition.ts";
+import { COUNT_MAX, describeCount, type Rule } from "./condition.ts";
 import { secondsOfPolls, type Polling } from "./polling.sql.ts";
 
 /** What of a source is proved. */
@@ -119,7 +119,7 @@ export const isListLate = ({ lateSeconds, marginSeconds }: Completeness & Pollin
 const enough = (lateSeconds: number) => Math.ceil((lateSeconds * 1.5) / 60) * 60;
 
 /** Conditions of completeness. */
-export const COMPLETENESS_CONDITIONS: readonly RuleOfEach<Completeness & Polling>[] = [
+export const COMPLETENESS_CONDITIONS: readonly Rule<Completeness & Polling>[] = [
   {
     name: "OrderMirrorIncomplete",
     severity: "warning",

@@ -4,15 +4,13 @@ import type { Instant } from "../../domain/order/instant.ts";
 export const COUNT_MAX = 100_000;
 
 /** One occurrence of a condition. */
-export interface Finding {
+interface Finding {
   /** Name of the source, endpoint or queue; empty if there is only one. */
   readonly subject: string;
-  /** When it started; null if unknown: it then counts from its first observation. */
+  /** When it started; null if that is unknown. */
   readonly since: Instant | null;
-  /** What is wrong, in one sentence. */
   readonly cause: string;
-  /** What to do, if that is more specific than the condition's remedy. */
-  readonly remedy?: string;
+  readonly remedy: string;
 }
 
 /** Areas of the product; doctor reports what it finds of each under its name, and the overview asks a question of each. */
@@ -72,17 +70,14 @@ export interface Condition {
   readonly button?: Button;
 }
 
-/** A condition, and how it is found. */
-export interface Rule<Facts> extends Condition {
-  /** The occurrences; undefined if this process does not have the necessary facts. */
-  readonly find: (facts: Facts) => readonly Finding[] | undefined;
-}
-
-/** A condition that is judged for each source or endpoint separately; it holds as soon as it is found, unless `forSeconds` says otherwise. */
-export interface RuleOfEach<Subject>
+/**
+ * A condition with how each source, endpoint, queue or server is judged; it holds as soon as it is found, unless
+ * `forSeconds` says otherwise.
+ */
+export interface Rule<Subject>
   extends Omit<Condition, "label" | "forSeconds">, Partial<Pick<Condition, "forSeconds">> {
   readonly holds: (subject: Subject) => boolean;
-  /** When it started; null if that is unknown. */
+  /** When it started; null if that is unknown: it then counts from its first observation. */
   readonly since: (subject: Subject) => Instant | null;
   /** What is wrong, in one sentence. */
   readonly cause: (subject: Subject) => string;
@@ -90,26 +85,31 @@ export interface RuleOfEach<Subject>
   readonly fix?: (subject: Subject) => string;
 }
 
-/** Makes the rule about all subjects from the rule about each. */
+/** A condition with its occurrences; undefined if this process does not have the necessary facts. */
+export interface Judged<Facts> extends Condition {
+  readonly find: (facts: Facts) => readonly Finding[] | undefined;
+}
+
+/** Makes rules about all subjects from the rules about each. */
 export function judgeEach<Subject, Facts>(
-  { holds, since, cause, fix, ...condition }: RuleOfEach<Subject>,
-  label: "source" | "endpoint",
-  listSubjects: (facts: Facts) => readonly (readonly [name: string, subject: Subject])[],
-): Rule<Facts> {
-  return {
+  rules: readonly Rule<Subject>[],
+  label: Condition["label"],
+  listSubjects: (facts: Facts) => readonly (readonly [name: string, subject: Subject])[] | undefined,
+): Judged<Facts>[] {
+  return rules.map(({ holds, since, cause, fix, ...condition }) => ({
     forSeconds: 0,
     ...condition,
     label,
     find: (facts) =>
       listSubjects(facts)
-        .filter(([, subject]) => holds(subject))
+        ?.filter(([, subject]) => holds(subject))
         .map(([name, subject]) => ({
           subject: name,
           since: since(subject),
           cause: cause(subject),
-          ...(fix && { remedy: fix(subject) }),
+          remedy: fix?.(subject) ?? condition.remedy,
         })),
-  };
+  }));
 }
 
 /** "12 events", "1 event", "more than 100,000 events". */

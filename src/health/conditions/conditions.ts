@@ -2,10 +2,10 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { ARRIVAL_CONDITIONS } from "./arrivals.sql.ts";
 import { BACKLOG_CONDITIONS } from "./backlog.sql.ts";
 import { COMPLETENESS_CONDITIONS } from "./completeness.sql.ts";
-import { judgeEach, type Rule } from "./condition.ts";
+import { judgeEach, type Judged, type Rule } from "./condition.ts";
 import { ENDPOINT_CONDITIONS, type OutgoingEndpoint } from "./endpoints.sql.ts";
 import { POLLING_CONDITIONS } from "./polling.sql.ts";
-import { SERVER_CONDITIONS, type ServerFacts } from "./servers.ts";
+import { DATABASE_CONDITIONS, QUEUE_CONDITIONS, type QueueFacts, type Unwritable } from "./servers.ts";
 import type { Standing } from "./standing.ts";
 import { WEBHOOK_CONDITIONS } from "./webhookCalls.sql.ts";
 
@@ -19,14 +19,20 @@ export interface RecordedCondition {
 }
 
 /** The inputs of all conditions. Times are the database's unless stated otherwise. */
-export interface Facts extends ServerFacts {
+export interface Facts {
+  /** The database's clock. */
+  readonly now: Instant;
+  /** Null: Postgres can commit. */
+  readonly unwritable: Unwritable | null;
+  /** Null: this process does not know the queues. */
+  readonly queues: readonly QueueFacts[] | null;
   readonly sources: readonly Standing[];
   readonly endpoints: readonly OutgoingEndpoint[];
   /** What processes have recorded of conditions: those that hold, and those that ended within a day, the last first. */
   readonly recorded: readonly RecordedCondition[];
 }
 
-const OF_SOURCES = [
+const OF_SOURCES: readonly Rule<Standing>[] = [
   ...POLLING_CONDITIONS,
   ...COMPLETENESS_CONDITIONS,
   ...BACKLOG_CONDITIONS,
@@ -38,14 +44,17 @@ const OF_SOURCES = [
  * Every condition that the product evaluates, in the order of docs/runbook.md. Each stands beside the statement that reads
  * its facts, so that a new one touches one file.
  */
-export const CONDITIONS: readonly Rule<Facts>[] = [
-  ...SERVER_CONDITIONS,
-  ...ENDPOINT_CONDITIONS.map((rule) =>
-    judgeEach(rule, "endpoint", ({ endpoints }: Facts) =>
-      endpoints.map((endpoint) => [endpoint.endpointId, endpoint]),
-    ),
+export const CONDITIONS: readonly Judged<Facts>[] = [
+  ...judgeEach(DATABASE_CONDITIONS, null, ({ unwritable }: Facts) =>
+    unwritable === null ? [] : [["", unwritable]],
   ),
-  ...OF_SOURCES.map((rule) =>
-    judgeEach(rule, "source", ({ sources }: Facts) => sources.map((source) => [source.sourceId, source])),
+  ...judgeEach(QUEUE_CONDITIONS, "queue", ({ queues, now }: Facts) =>
+    queues?.map((queue) => [queue.name, { ...queue, now }]),
+  ),
+  ...judgeEach(ENDPOINT_CONDITIONS, "endpoint", ({ endpoints }: Facts) =>
+    endpoints.map((endpoint) => [endpoint.endpointId, endpoint]),
+  ),
+  ...judgeEach(OF_SOURCES, "source", ({ sources }: Facts) =>
+    sources.map((source) => [source.sourceId, source]),
   ),
 ];

@@ -1,6 +1,6 @@
 import type { Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { RuleOfEach } from "./condition.ts";
+import type { Rule } from "./condition.ts";
 
 /** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
@@ -76,7 +76,7 @@ const isFailing = ({ pausedAt, unlistedSince, failuresInRow, pending }: Outgoing
   pausedAt === null && unlistedSince === null && failuresInRow > 0 && pending > 0;
 
 /** Conditions of the business's own systems. */
-export const ENDPOINT_CONDITIONS: readonly RuleOfEach<OutgoingEndpoint>[] = [
+export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
   {
     name: "OrderMirrorOutgoingFailing",
     severity: "warning",

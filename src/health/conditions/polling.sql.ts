@@ -2,7 +2,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import { addSeconds, formatInstant, type Instant } from "../../domain/order/instant.ts";
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import { SOURCE_PAGE, type RuleOfEach } from "./condition.ts";
+import { SOURCE_PAGE, type Rule } from "./condition.ts";
 
 /** How a source is polled. */
 export interface Polling {
@@ -104,13 +104,13 @@ function describeOffset(seconds: number): string {
 
 const minutesBetween = (from: Instant, to: Instant) => Number((to - from) / 60_000_000_000n);
 
-type Words = Omit<RuleOfEach<Polling>, "area" | "page" | "holds" | "since" | "cause">;
+type Words = Omit<Rule<Polling>, "area" | "page" | "holds" | "since" | "cause">;
 
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   troubles: readonly PollTrouble[],
   { sentence, ...words }: Words & { readonly sentence: (source: Polling) => string },
-): RuleOfEach<Polling> {
+): Rule<Polling> {
   return {
     ...words,
     area: "poller",
@@ -123,7 +123,7 @@ function failing(
 }
 
 /** Conditions of polling. */
-export const POLLING_CONDITIONS: readonly RuleOfEach<Polling>[] = [
+export const POLLING_CONDITIONS: readonly Rule<Polling>[] = [
   {
     name: "OrderMirrorNoLeader",
     severity: "critical",

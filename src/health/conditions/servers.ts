@@ -1,5 +1,5 @@
 import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
-import type { Finding, Rule } from "./condition.ts";
+import type { Rule } from "./condition.ts";
 
 export interface QueueFacts {
   readonly name: string;
@@ -11,53 +11,49 @@ export interface QueueFacts {
   readonly jobs?: Readonly<Record<string, number>>;
 }
 
-/** The servers behind the mirror. */
-export interface ServerFacts {
-  /** The database's clock. */
-  readonly now: Instant;
-  /** Why Postgres cannot commit, and what to do; null if it can. */
-  readonly unwritable: Pick<Required<Finding>, "cause" | "remedy"> | null;
-  /** Null if this process does not know the queues. */
-  readonly queues: readonly QueueFacts[] | null;
+/** Why Postgres cannot commit, and what to do. */
+export interface Unwritable {
+  readonly cause: string;
+  readonly remedy: string;
 }
 
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
 
-/** Conditions of the servers behind the mirror. */
-export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
+export const DATABASE_CONDITIONS: readonly Rule<Unwritable>[] = [
   {
     name: "OrderMirrorNotWritable",
     severity: "critical",
     area: "database",
     place: "On our side",
     answer: "Database stuck",
-    label: null,
     measures: "Postgres cannot commit, so webhooks are answered 503",
-    forSeconds: 0,
     remedy:
       "`order-mirror doctor` shows what is wrong with the server: a full disk, a standby, or an absent synchronous standby.",
     page: "/readyz?verbose",
-    find: ({ unwritable }) => (unwritable === null ? [] : [{ subject: "", since: null, ...unwritable }]),
+    holds: () => true,
+    since: () => null,
+    cause: ({ cause }) => cause,
+    fix: ({ remedy }) => remedy,
   },
+];
+
+export const QUEUE_CONDITIONS: readonly Rule<QueueFacts & { readonly now: Instant }>[] = [
   {
     name: "OrderMirrorQueueAway",
     severity: "warning",
     area: "queue",
     place: "On our side",
     answer: "Queue away",
-    label: "queue",
     measures: "the queue's server does not answer, takes no jobs, or may lose them, for a minute",
     // A restart of Redis takes seconds, and needs nobody: workers find events without it, and processes reconnect.
     forSeconds: 60,
     noticedAfterSeconds: 0,
     remedy: "Start Redis; see REDIS_URL. Meanwhile workers find events without it, within seconds.",
     page: "/ops/queue-health",
-    find: ({ queues }) =>
-      queues?.flatMap(({ name, problems }) =>
-        problems
-          .slice(0, 1)
-          .map(({ problem, fix }) => ({ subject: name, since: null, cause: problem, remedy: fix })),
-      ),
+    holds: ({ problems }) => problems.length > 0,
+    since: () => null,
+    cause: ({ problems }) => problems[0]?.problem ?? "",
+    fix: ({ problems }) => problems[0]?.fix ?? "",
   },
   {
     name: "OrderMirrorDeadJobs",
@@ -65,17 +61,12 @@ export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
     area: "queue",
     place: "On our side",
     answer: "Jobs failed",
-    label: "queue",
     measures: "jobs failed for good within the last 15 minutes",
-    forSeconds: 0,
     remedy: "/ops/queues shows why they failed. The overdue check applies their events.",
     endsBy: "15 minutes after the last failure",
     page: "/ops/queues",
-    find: ({ queues, now }) =>
-      queues?.flatMap(({ name, newestDeadAt }) =>
-        newestDeadAt === null || now - newestDeadAt > DEAD_JOB_SHOWN_NANOS
-          ? []
-          : [{ subject: name, since: newestDeadAt, cause: `Jobs of the queue ${name} failed for good.` }],
-      ),
+    holds: ({ newestDeadAt, now }) => newestDeadAt !== null && now - newestDeadAt <= DEAD_JOB_SHOWN_NANOS,
+    since: ({ newestDeadAt }) => newestDeadAt,
+    cause: ({ name }) => `Jobs of the queue ${name} failed for good.`,
   },
 ];

@@ -2,7 +2,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks, STOPPED_AFTER_LOST, type WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Arrivals } from "./arrivals.sql.ts";
-import { describeCount, type RuleOfEach } from "./condition.ts";
+import { describeCount, type Rule } from "./condition.ts";
 
 /** The calls to a source's webhook address that were not accepted. */
 export interface WebhookCalls {
@@ -139,7 +139,7 @@ function describeRefusals({ wrongSignatures, wrongTimes }: WebhookCalls): string
 }
 
 /** Conditions of calls to the webhook address that were not accepted. */
-export const WEBHOOK_CONDITIONS: readonly RuleOfEach<Called>[] = [
+export const WEBHOOK_CONDITIONS: readonly Rule<Called>[] = [
   {
     name: "OrderMirrorWebhooksRefused",
     severity: "critical",
