@@ -64,22 +64,23 @@ export function makeOverviewRoutes({ pool, clock, health, listRate }: OverviewDe
 
 /** One screen: fresh? lost? stuck? able to catch up? with a line for each source. @internal */
 export function renderOverview(overview: Overview, viewer: Viewer): Page {
+  const { title, verdict, others } = renderVerdict(overview, viewer);
   const body = html`<h1>Overview</h1>
-    <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
-    <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
-    <div id="state" data-live>${renderState(overview, viewer)}</div>
+    <p id="verdict-words" class="hidden-text" role="status" data-live>${title}</p>
+    <div id="verdict" data-live>${verdict}</div>
+    <div id="state" data-live>${renderState(overview, others)}</div>
     <p class="dim">Ages use the database's clock; “complete up to” uses the provider's.</p>`;
-  return { title: sayVerdict(overview), body, section: "overview", live: true, mood: moodOf(overview) };
+  return { title, body, section: "overview", live: true, mood: moodOf(overview) };
 }
 
 /** More sources without an order are like these. */
 const FIRST_STEPS_MAX = 5;
 
-function renderState(overview: Overview, viewer: Viewer): Html {
+function renderState(overview: Overview, problems: Html): Html {
   if (overview.facts.sources.length === 0)
     return html`<p class="empty">No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.</p>`;
   const empty = overview.facts.sources.filter(({ hasOrders }) => !hasOrders);
-  return html`${renderTiles(overview)}${renderProblems(overview, viewer)}
+  return html`${renderTiles(overview)}${problems}
   ${
     empty.length > 0 &&
     html`<ul class="plain">
@@ -176,11 +177,9 @@ const TILES: readonly Tile[] = [
     address: "/ops/walks",
     detail: (overview) => {
       const age = worstAge(overview);
-      const exceptions = sum(overview, (source) => source.exceptions);
-      const except = exceptions === 0 ? "" : `, except for ${countNouns(exceptions, "order")}`;
       return age === null
         ? "not complete yet"
-        : `complete up to ${describeAge(age)}${except}${sayMargin(overview)}`;
+        : `complete up to ${describeAge(age)}${describeExceptions(overview)}${sayMargin(overview)}`;
     },
   },
   {
@@ -306,18 +305,6 @@ function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
   return sources.some(({ oldestPendingAt }) => (secondsSince(now, oldestPendingAt) ?? 0) >= BACKLOG_SECONDS);
 }
 
-/**
- * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
- * the page once: the others follow the tiles.
- */
-function renderVerdict(overview: Overview, viewer: Viewer): Html {
-  const [worst, ...others] = listProblems(overview);
-  if (worst === undefined)
-    return html`<div class="verdict ${moodOf(overview)}"><p>${renderNoTrouble(overview)}</p></div>`;
-  const more = others.length !== 0 && html` <a href="#problems">and ${others.length} more</a>`;
-  return renderProblem(worst, { overview, viewer, more });
-}
-
 /** What is wrong, the most urgent first, then what may become so. */
 function listProblems({ holding, beginning }: Overview): Shown[] {
   const begun = groupProblems(beginning).map((problem) => ({ ...problem, isBeginning: true }));
@@ -329,13 +316,31 @@ interface Shown extends Problem {
   readonly isBeginning: boolean;
 }
 
-/** The other problems, and what is over. */
-function renderProblems(overview: Overview, viewer: Viewer): Html {
-  const [, ...others] = listProblems(overview);
-  if (others.length === 0) return html``;
-  return html`<section id="problems" aria-label="What else is wrong">
-    ${others.map((each) => renderProblem(each, { overview, viewer, more: false }))}
-  </section>`;
+/**
+ * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
+ * the page once: the others follow the tiles. `title` says it without ages, which change all the time, for screen readers
+ * and for the tab.
+ */
+function renderVerdict(overview: Overview, viewer: Viewer): { title: string; verdict: Html; others: Html } {
+  const [worst, ...others] = listProblems(overview);
+  if (worst === undefined) {
+    const { title, words } = describeNoTrouble(overview);
+    const verdict = html`<div class="verdict ${moodOf(overview)}"><p>${words}</p></div>`;
+    return { title, verdict, others: html`` };
+  }
+  const many = groupProblems(overview.holding).length;
+  const before = worst.isBeginning ? "Watching: " : many === 1 ? "" : `${many} problems: `;
+  const more = others.length !== 0 && html` <a href="#problems">and ${others.length} more</a>`;
+  return {
+    title: before + worst.cause,
+    verdict: renderProblem(worst, { overview, viewer, more }),
+    others: html`${
+      others.length > 0 &&
+      html`<section id="problems" aria-label="What else is wrong">
+        ${others.map((each) => renderProblem(each, { overview, viewer, more: false }))}
+      </section>`
+    }`,
+  };
 }
 
 /** More than these are over are older. */
@@ -355,24 +360,6 @@ function renderResolved({ facts: { recorded } }: Overview): Html {
           </li> `,
       )}
     </ul>`;
-}
-
-/** The verdict without ages, which change all the time: for screen readers, and for the title of the tab. */
-function sayVerdict(overview: Overview): string {
-  const { holding, facts } = overview;
-  const problems = listProblems(overview);
-  const [worst] = problems;
-  const many = groupProblems(holding).length;
-  if (worst !== undefined)
-    return worst.isBeginning
-      ? `Watching: ${worst.cause}`
-      : many === 1
-        ? worst.cause
-        : `${many} problems: ${worst.cause}`;
-  if (facts.sources.length === 0) return "No source";
-  if (facts.sources.some(({ safeThrough }) => safeThrough === null)) return "Starting";
-  const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
-  return unsure === undefined ? "All good" : `${unsure.question} ${unsure.words}`;
 }
 
 /** The worst answer's mood: the verdict is as good as its tiles. */
@@ -419,26 +406,31 @@ function renderEach(holdings: readonly Holding[], viewer: Viewer): Html {
   </details>`;
 }
 
-function renderNoTrouble(overview: Overview): Html {
+/** How the mirror is while nothing is wrong. */
+function describeNoTrouble(overview: Overview): { title: string; words: Html } {
   const { sources, now } = overview.facts;
+  const waits = (title: string, words: string) => ({
+    title,
+    words: html`<strong><span aria-hidden="true">…</span> ${title}:</strong> ${words}.`,
+  });
   const unproved = sources.filter(({ safeThrough }) => safeThrough === null);
-  if (sources.length === 0) return html`No source is configured yet.`;
-  if (unproved.length > 0)
-    return html`<strong><span aria-hidden="true">…</span> Starting:</strong> ${nameSome(unproved)} not
-      verified yet.`;
+  if (sources.length === 0) return waits("No source", "none is configured yet");
+  if (unproved.length > 0) return waits("Starting", `${nameSome(unproved)} not verified yet`);
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
-  if (unsure !== undefined)
-    return html`<strong><span aria-hidden="true">…</span> ${unsure.question} ${unsure.words}:</strong>
-      ${unsure.detail}.`;
+  if (unsure !== undefined) return waits(`${unsure.question} ${unsure.words}`, unsure.detail);
   const safe = sources.map(({ safeThrough }) => safeThrough ?? now);
   const earliest = safe.reduce((least, each) => (each < least ? each : least));
   const exact = formatInstant(earliest);
-  const age = describeAge(secondsSince(now, earliest));
-  const exceptions = sum(overview, (source) => source.exceptions);
-  const except = exceptions > 0 && `, except for ${countNouns(exceptions, "order")}`;
-  return html`${renderGood("All good.")} Complete up to
+  const words = html`${renderGood("All good.")} Complete up to
     <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time>
-    (${age})${except}.`;
+    (${describeAge(secondsSince(now, earliest))})${describeExceptions(overview)}.`;
+  return { title: "All good", words };
+}
+
+/** Which orders "complete up to" leaves out. */
+function describeExceptions(overview: Overview): string {
+  const exceptions = sum(overview, (source) => source.exceptions);
+  return exceptions === 0 ? "" : `, except for ${countNouns(exceptions, "order")}`;
 }
 
 /** The page behind a problem: of one source's problem only what concerns that source. */
