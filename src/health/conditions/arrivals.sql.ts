@@ -5,20 +5,26 @@ import { commandOn } from "../../domain/shellWord.ts";
 import { isListLate, type Completeness } from "./completeness.sql.ts";
 import type { Polling } from "./polling.sql.ts";
 import { namesThisMachine } from "../../process/loopback.ts";
-import { COUNT_MAX, describeCount, SOURCE_PAGE, type Rule } from "./condition.ts";
+import { COUNT_MAX, describeCount, ENDS_WITH_A_CALL, SOURCE_PAGE, type Rule } from "./condition.ts";
 
-/** How the provider's events of a source arrive. */
+/** Arrival of the provider's events of a source. */
 export interface Arrivals {
   readonly sourceId: string;
-  /** Web has a webhook secret for it. Until a web process has started with the source: true after the first event, else null. */
+  /**
+   * Web has a webhook secret for it. Until a web process has started with the source: true after the first event, else
+   * null.
+   */
   readonly configured: boolean | null;
-  /** When the last event arrived; null if none ever did. */
+  /** Time of the last event; null if none ever arrived. */
   readonly lastEventAt: Instant | null;
   /** The mirror has an order of it. */
   readonly hasOrders: boolean;
   /** Changes that no event announced, since the beginning. */
   readonly lostEver: number;
-  /** Of the last 24 hours: changes that an event announced, in time or late, and ones that none did; `late`: announced after a read had found the change. */
+  /**
+   * Changes of the last 24 hours that an event announced, in time or `late` (after a read had found the change), or
+   * that none did (`lost`).
+   */
   readonly announced: number;
   readonly late: number;
   readonly lost: number;
@@ -39,7 +45,7 @@ export interface Arrivals {
 
 /** The last event is searched among this many rows of the inbox; for older events, the record of calls is used. */
 const EVENTS_SEARCHED = 5_000;
-/** One poll may find several lost changes between two events: only if none arrives for this long have they stopped. */
+/** Silence after which events have stopped: one poll may find several lost changes between two events. */
 const SILENCE_SECONDS = 10;
 /** Counting what only reads found since the last event stops here: more digits would not help anybody. */
 const FOUND_MAX = 1_000;
@@ -106,7 +112,7 @@ export function readArrivals(pool: Pool, sourceId: string | null): Promise<Arriv
 const LOSS_RATE_MAX = 0.01;
 const LATE_RATE_MAX = 0.1;
 const LATE_MIN = 5;
-/** One or two may be events of a change that the provider took back. */
+/** Fewer contradicted events may be of a change that the provider took back. */
 const REFUTED_MIN = 3;
 
 const LOST_REMEDY = "Polling has repaired the affected orders. Compare with the provider's delivery log.";
@@ -141,7 +147,7 @@ export const ARRIVAL_CONDITIONS: readonly Rule<Arrivals & Completeness & Polling
     measures: "events have stopped; changes are found by polling only",
     remedy:
       "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
-    endsBy: "with the next event",
+    endsBy: ENDS_WITH_A_CALL,
     page: "/ops/lost",
     // Although every call is refused, too: a stranger may have sent the refused ones.
     holds: ({ configured, lastEventAt, lostSinceLastEvent }) =>

@@ -3,17 +3,19 @@ import type { Instant } from "../../domain/order/instant.ts";
 /** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
 export const COUNT_MAX = 100_000;
 
-/** One occurrence of a condition. */
+/** Occurrence of a condition. */
 interface Finding {
   /** Name of the source, endpoint or queue; empty if there is only one. */
   readonly subject: string;
-  /** When it started; null if that is unknown. */
+  /** Start of the occurrence; null if it is unknown. */
   readonly since: Instant | null;
   readonly cause: string;
   readonly remedy: string;
 }
 
-/** Areas of the product; doctor reports what it finds of each under its name, and the overview asks a question of each. */
+/**
+ * Areas of the product; doctor reports what it finds of each under its name, and the overview asks a question of each.
+ */
 export type Area =
   // The servers that the mirror needs.
   | "database"
@@ -28,6 +30,13 @@ export type Area =
 
 /** Stands for the page of the source that a condition is about. */
 export const SOURCE_PAGE = "/ops/sources";
+
+/**
+ * End of the conditions of webhooks that do not arrive. Only a call that is accepted shows that they are mended; at night
+ * none may come for hours unless a person has one sent.
+ */
+export const ENDS_WITH_A_CALL =
+  "with the next accepted call, so once it is mended have the provider send a test or an old event again";
 
 /** Whose a problem is, as far as it is known: whom to call. */
 export type Place =
@@ -55,9 +64,9 @@ export interface Condition {
   readonly answer: string;
   /** The metric label that identifies its subject; null if there is only one. */
   readonly label: "source" | "endpoint" | "queue" | null;
-  /** What it detects, as a clause after the subject: "live: no poller leads". */
+  /** Detected fact, as a clause after the subject: "live: no poller leads". */
   readonly measures: string;
-  /** How long it must hold before it is shown and notified. */
+  /** Seconds for which it must hold before it is shown and notified. */
   readonly forSeconds: number;
   /** From this age on, if it is less than forSeconds, the overview no longer says that all is good. */
   readonly noticedAfterSeconds?: number;
@@ -66,7 +75,7 @@ export interface Condition {
   readonly endsBy?: string;
   /** The ops page with details. */
   readonly page: string;
-  /** What a person can do about it with one press, without having to look first. */
+  /** Remedy that a person can press without having to look first. */
   readonly button?: Button;
 }
 
@@ -77,11 +86,11 @@ export interface Condition {
 export interface Rule<Subject>
   extends Omit<Condition, "label" | "forSeconds">, Partial<Pick<Condition, "forSeconds">> {
   readonly holds: (subject: Subject) => boolean;
-  /** When it started; null if that is unknown: it then counts from its first observation. */
+  /** Finds its start; null if that is unknown: it then counts from its first observation. */
   readonly since: (subject: Subject) => Instant | null;
-  /** What is wrong, in one sentence. */
+  /** Says in one sentence what is wrong. */
   readonly cause: (subject: Subject) => string;
-  /** What to do, if that is more specific than the condition's remedy. */
+  /** Says what to do, if that is more specific than the condition's remedy. */
   readonly fix?: (subject: Subject) => string;
 }
 

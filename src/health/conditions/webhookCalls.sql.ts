@@ -2,19 +2,19 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks, STOPPED_AFTER_LOST, type WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Arrivals } from "./arrivals.sql.ts";
-import { describeCount, type Rule } from "./condition.ts";
+import { describeCount, ENDS_WITH_A_CALL, type Rule } from "./condition.ts";
 
 /** The calls to a source's webhook address that were not accepted. */
 export interface WebhookCalls {
   readonly sourceId: string;
   /**
-   * Calls to the webhook address since the last event whose signature did not verify, within two days. Unsigned ones count
-   * before the first event alone: later, they come from strangers.
+   * Calls to the webhook address since the last event whose signature did not verify, within two days. Unsigned ones
+   * count before the first event alone: later, they come from strangers.
    */
   readonly refusedSinceLastEvent: number;
-  /** Of those, the calls that were signed too long before or after the web process's clock. */
+  /** Signed calls among them, whose time was too long before or after the web process's clock. */
   readonly wrongTimesSinceLastEvent: number;
-  /** Of those, the calls without the header that the scheme signs with. */
+  /** Calls among them that came without the header that the scheme signs with. */
   readonly unsignedSinceLastEvent: number;
   readonly firstRefusedAt: Instant | null;
   /**
@@ -22,14 +22,16 @@ export interface WebhookCalls {
    * now.
    */
   readonly foundSinceRefused: number;
-  /** Calls of the last 10 minutes whose signature did not verify; `wrongTimes` of them because of the time of signing. */
+  /**
+   * Calls of the last 10 minutes whose signature did not verify; `wrongTimes` of them because of the time of signing.
+   */
   readonly wrongSignatures: number;
   readonly wrongTimes: number;
   readonly firstWrongSignatureAt: Instant | null;
-  /** Of the last 5 minutes: answered 5xx; 0 if none was within the last minute. */
+  /** Calls of the last 5 minutes that were answered 5xx; 0 if none was within the last minute. */
   readonly notStored: number;
   readonly firstNotStoredAt: Instant | null;
-  /** Of the last 10 minutes: answered 404, because the source had no webhook secret. */
+  /** Calls of the last 10 minutes that were answered 404, because the source had no webhook secret. */
   readonly withoutSecret: number;
   readonly firstWithoutSecretAt: Instant | null;
 }
@@ -129,7 +131,7 @@ export function describeWebhooks(source: Called): WebhookHealth | "refused" | "w
   return isEveryCallRefused(source) ? "refused" : judgeWebhooks(source);
 }
 
-/** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
+/** Says what was wrong with the calls, of which `wrongTimes` were signed too long ago or ahead. */
 function describeRefusals({ wrongSignatures, wrongTimes }: WebhookCalls): string {
   const calls = describeCount(wrongSignatures, "webhook call");
   if (wrongTimes === 0) return `${calls} within 10 minutes had a wrong signature`;
@@ -148,7 +150,7 @@ export const WEBHOOK_CONDITIONS: readonly Rule<Called>[] = [
     answer: "Webhooks refused",
     measures: "every webhook call is refused",
     remedy: SECRET_REMEDY,
-    endsBy: "with the next accepted event",
+    endsBy: ENDS_WITH_A_CALL,
     page: "/ops/events/refused",
     holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,

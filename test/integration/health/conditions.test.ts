@@ -204,6 +204,9 @@ it("does not take what one poll found between two events for the end of all even
   expect(await surfaces.look()).toEqual(everywhere());
   await run("update mirror.history set seen_at = now() - interval '11 seconds'");
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsStopped"));
+  // A test, or an event that the provider sends once more, is no row of the inbox.
+  await run(calls("accepted", 1));
+  expect(await surfaces.look()).toEqual(everywhere());
 });
 
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
