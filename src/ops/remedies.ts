@@ -13,16 +13,18 @@ import { setPaused } from "../sources/sources.sql.ts";
 import { runAudited } from "./auditLog.ts";
 import { announce, mayAct, parseForm, readField, readFormField, viewerOf, type Viewer } from "./page.ts";
 
-/** What an operator can do from these pages with one press: each can be undone, only reads again, or says what it removes. */
+/** Action that takes an operator one press: each can be undone, only reads again, or says what it removes. */
 interface Remedy {
-  /** What it is applied to. */
+  /** Kind of thing that it is applied to. */
   readonly of: "source" | "endpoint";
   readonly button: string;
-  /** As the audit log names it. */
+  /** Name in the audit log. */
   readonly action: string;
-  /** What the page says once it is done. */
+  /** Sentence of the page once it is done. */
   readonly done: string;
-  /** What takes it back. */
+  /** Warning of one that nothing takes back: the button appears once it was unfolded. */
+  readonly warning?: string;
+  /** Remedy that takes it back. */
   readonly undo?: "pause" | "resume" | "outgoing-pause" | "outgoing-resume";
   /** Resolves with the number of things affected. */
   readonly apply: (pool: Pool, name: string) => Promise<number>;
@@ -103,6 +105,8 @@ const REMEDIES = {
     of: "endpoint",
     button: "Forget this endpoint and its messages",
     action: "remove_endpoint",
+    warning:
+      "Its messages and its place in the feed are deleted for good; a worker that lists it begins anew.",
     done: "The endpoint and its messages are forgotten.",
     apply: async (pool, endpointId) => Number(await removeEndpoint(pool, endpointId)),
   },
@@ -123,21 +127,27 @@ export function makeRemedyRoutes(pool: Pool): Router {
   return router;
 }
 
-/** What other pages do: processing again, dismissing, and reading one order. */
+/** Sentences of what other pages do: processing again, dismissing, and reading one order. */
 const OTHER_DEEDS: Readonly<Record<string, string>> = {
   retry: "They are processed again; what still fails returns under a new number.",
   dismiss: "They no longer raise alerts; what they say is still missing in the mirror.",
   refetch: "The order is read next.",
 };
 
-/** Says on the page where an action was pressed what it has done, with a button that takes it back where there is one. */
+/**
+ * Says on the page where an action was pressed what it has done, with a button that takes it back where there is one.
+ */
 export const sayDone: RequestHandler = ({ query }, response, next) => {
   const [did, on, many] = ["did", "on", "many"].map((name) => readField(query[name]));
   const remedy = Object.values<Remedy>(REMEDIES).find(({ action }) => action === did);
   const sentence = remedy?.done ?? OTHER_DEEDS[did ?? ""];
   if (sentence !== undefined) {
     const [, subject = ""] = /^\w+ (.*)$/.exec(on ?? "") ?? [];
-    const undo = remedy?.undo !== undefined && renderRemedyButton(remedy.undo, subject, viewerOf(response));
+    const viewer = viewerOf(response);
+    const undo =
+      remedy?.undo !== undefined
+        ? renderRemedyButton(remedy.undo, subject, viewer)
+        : did === "dismiss" && mayAct(viewer) && renderDismissed(subject);
     const said = Number(many) === 0 ? "Nothing was left to do: somebody else was faster." : sentence;
     announce(
       response,
@@ -146,6 +156,12 @@ export const sayDone: RequestHandler = ({ query }, response, next) => {
   }
   next();
 };
+
+/** The way to take a dismissal back: of one entry its button, of many their list. */
+function renderDismissed(subject: string): Html {
+  if (!/^\d+$/.test(subject)) return html`<a href="/ops/quarantine?state=dismissed">See them</a>`;
+  return renderAction("/ops/quarantine/retry", "Process again", { sent: { id: subject, through: subject } });
+}
 
 /** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
 async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
@@ -160,11 +176,18 @@ async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
 
 /** The button of a remedy, for those who may press it. */
 export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
-  const { of, button } = REMEDIES[name];
-  return html`${mayAct(viewer) && renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })}`;
+  const { of, button, warning }: Remedy = REMEDIES[name];
+  if (!mayAct(viewer)) return html``;
+  const action = renderAction(`/ops/${name}`, button, { sent: { [of]: subject } });
+  if (warning === undefined) return action;
+  return html`<details>
+    <summary>${button} …</summary>
+    <p class="warn">${warning}</p>
+    ${action}
+  </details>`;
 }
 
-/** What can be done about a condition with one press; nothing if a person has to look first, here or elsewhere. */
+/** Renders the button of a condition; nothing if a person has to look first, here or elsewhere. */
 export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): Html {
   const { button } = condition;
   return button === undefined ? html`` : renderRemedyButton(button, subject, viewer);

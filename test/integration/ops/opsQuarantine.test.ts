@@ -110,6 +110,12 @@ describe("an operator", () => {
     expect(await actions()).toMatchObject([
       { action: "dismiss", target: "quarantine 2", note: "asked <them>, a test", affected: 1 },
     ]);
+    const done = (on: string, who: "operator" | "viewer") =>
+      read(`/ops/quarantine?did=dismiss&many=1&on=${encodeURIComponent(on)}`, who);
+    const undo = /class="done[^]*name="id" value="2"[^]*<button>Process again/;
+    expect((await done("quarantine 2", "operator")).page).toMatch(undo);
+    expect((await done("quarantine 2", "viewer")).page).not.toMatch(undo);
+    expect((await done("quarantine not_json, through 3", "operator")).text).toContain("See them");
     await post("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
     await post("/ops/queues/api/queues/pages/resume", {});
     expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages resume" });
