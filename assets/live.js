@@ -149,7 +149,7 @@
    * are marked, and a button counts both and shows the list as it is.
    */
   let isAsked = false;
-  const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
+  const keyOf = (row) => row.dataset.key;
   const pill = document.createElement("button");
   pill.type = "button";
   pill.id = "pill";

@@ -64,8 +64,10 @@ export function renderTable(table: {
   rows: readonly (readonly (string | Html)[])[];
   /** True, or the columns' names as text where `columns` has markup. */
   cards?: true | readonly string[];
+  /** Name of each row, for a table that is kept up to date without moving its rows. */
+  keys?: readonly string[];
 }): Html {
-  const { title, columns, rows, cards } = table;
+  const { title, columns, rows, cards, keys } = table;
   const titles = columns.map((column) => (isOfKind(column) ? column.title : column));
   const kinds = columns.map((column) => (isOfKind(column) ? html`class="${column.kind}"` : html``));
   const labels = cards === true ? titles : cards;
@@ -80,8 +82,8 @@ export function renderTable(table: {
       </thead>
       <tbody ${role("rowgroup")}>
         ${rows.map(
-          (cells) =>
-            html`<tr ${role("row")}>
+          (cells, row) =>
+            html`<tr ${role("row")} ${keys !== undefined && html`data-key="${keys[row]}"`}>
               ${cells.map((cell, index) => html`<td ${kinds[index]} ${label(index)}>${cell}</td>`)}
             </tr> `,
         )}

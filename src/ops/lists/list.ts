@@ -20,8 +20,8 @@ import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { readListRows, type Selection } from "./listRows.sql.ts";
 
-// A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so
-// that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
+// A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted,
+// so that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
 
 /** The expressions to select, and the cell that their values make. */
 export interface Column {
@@ -38,7 +38,7 @@ interface Filter {
   readonly words: readonly string[] | null;
   /** A word as people read it; default: as it is. */
   readonly describe?: (word: string) => string;
-  /** What is shown if nothing is chosen; default: any. */
+  /** Word that is in force if nothing is chosen; default: any. */
   readonly standard?: string;
   /** The condition on rows of this word; default: the column of the filter's name has it. */
   readonly where?: (word: string) => string;
@@ -47,7 +47,7 @@ interface Filter {
 export interface List extends Selection {
   readonly title: string;
   readonly note: string;
-  /** What would be here, if nothing is. */
+  /** Sentence that stands here while the list has no row. */
   readonly empty: string;
   readonly section?: Section;
   readonly filters?: Readonly<Record<string, Filter>>;
@@ -152,11 +152,12 @@ function renderList(page: ListPage, above: Html | undefined): Page {
       cards: true,
       columns: columns.map(({ title: name, kind }) => (kind === undefined ? name : { title: name, kind })),
       rows: rows.map(({ cells }) => cells),
+      keys: rows.map(({ position }) => position.join(" ")),
     });
   const body = html`<h1>${title}</h1>
     <p>${renderSentence(note)}</p>
     ${renderFilter(page)} ${above}
-    <div id="list" data-live>
+    <div id="list" data-live data-calm>
       ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
     </div>
     ${renderPaging({

@@ -48,7 +48,7 @@ import {
 const PAGE_ORDERS = 50;
 /** Orders that are counted, and in a file. */
 const COUNTED_MAX = 10_000;
-/** Of each statement. A count that takes longer is left out, and the page says so. */
+/** Time for each statement. A count that takes longer is left out, and the page says so. */
 const LIST_MS = 2_500;
 const COUNT_MS = 1_000;
 const WORDS_HELD_MS = 30_000;
@@ -127,7 +127,7 @@ interface OrderListPage {
   /** Undefined if the statement took too long. */
   readonly orders: readonly ListedOrder[] | undefined;
   readonly hasMore: boolean;
-  /** Of each view, up to COUNTED_MAX + 1; undefined if counting took too long. */
+  /** Number of orders of each view, up to COUNTED_MAX + 1; undefined if counting took too long. */
   readonly counts: Awaited<ReturnType<typeof countListedOrders>> | undefined;
   /** Events with exactly the id that was looked for. */
   readonly events: readonly SearchHit[];
@@ -136,7 +136,7 @@ interface OrderListPage {
   readonly sources: readonly Standing[];
 }
 
-/** What people look for, each as changes of the address; what is late begins with the most overdue. */
+/** Views that people look for, each as changes of the address; what is late begins with the most overdue. */
 const VIEWS: readonly (readonly [name: string, counted: CountedMark | "all", Partial<OrderListQuery>])[] = [
   ["All", "all", { is: "", sort: "updated", dir: "" }],
   ["Late now", "late", { is: "late", sort: "delivery", dir: "up" }],
@@ -145,8 +145,9 @@ const VIEWS: readonly (readonly [name: string, counted: CountedMark | "all", Par
 ];
 
 /**
- * The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. How far
- * the data reaches and the counts are always kept up to date; rows that would move wait until somebody asks for them.
+ * The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. How
+ * far the data reaches and the counts are always kept up to date; rows that would move wait until somebody asks for
+ * them.
  */
 function renderOrderList(page: OrderListPage): Page {
   const { query } = page;
@@ -235,7 +236,7 @@ function renderMinuteField(label: string, name: string, value: string): Html {
   </label>`;
 }
 
-/** What was found beside the rows: events of that name, how many orders, and the same as a file. */
+/** Renders what was found beside the rows: events of that name, how many orders, and the same as a file. */
 function renderFound(page: OrderListPage): Html {
   const { events, orders, query } = page;
   return html`${events.map(({ sourceId, eventId }) => html`<p>Event ${linkEvent(sourceId, eventId)} of ${sourceId}.</p>`)}
@@ -261,6 +262,7 @@ function renderResults(page: OrderListPage): Html {
     columns: columns.map((column) => renderHeading(query, column)),
     cards: columns.map(({ card }) => card),
     rows: orders.map((order) => columns.map(({ show }) => show(order, moment))),
+    keys: orders.map(({ sourceId, reference }) => `${sourceId} ${reference}`),
   })}
   ${renderPaging({
     first: query.after === null ? null : `/ops/orders${writeOrderList(query)}`,
