@@ -8,9 +8,11 @@ import type { Condition } from "./conditions/condition.ts";
 import { CONDITIONS } from "./conditions/conditions.ts";
 import { describeCondition, groupProblems, type Holding, type Judgement } from "./judge.ts";
 
-/** The message sent to the alert webhook: one for all sources, endpoints or queues of which a condition began or ended. */
+/**
+ * The message sent to the alert webhook: one for all sources, endpoints or queues of which a condition began or ended.
+ */
 export interface AlertMessage {
-  /** The same for every attempt to send the same message, so that a receiver can drop repetitions. */
+  /** Equal for every attempt to send the same message, so that a receiver can drop repetitions. */
   readonly id: string;
   readonly type: "alert.firing" | "alert.resolved";
   /** ISO 8601. */
@@ -33,7 +35,10 @@ type Send = (message: AlertMessage) => Promise<void>;
 
 export interface AlerterDeps {
   readonly pool: Pool;
-  /** Resolves if the message was accepted; otherwise rejects, and the message is sent again at the next run. Null: this process tells nobody. */
+  /**
+   * Resolves if the message was accepted; otherwise rejects, and the message is sent again at the next run. Null: this
+   * process tells nobody.
+   */
   readonly send: Send | null;
   readonly logger: Logger;
 }

@@ -14,7 +14,7 @@ export interface Call {
   readonly outcome: WebhookOutcome | "answered" | "refused" | "unanswered";
 }
 
-/** As far as it matters for whether webhooks work. */
+/** Outcome of a webhook call, as far as it says whether webhooks work. */
 export type WebhookOutcome =
   | "accepted"
   | "wrong_signature"
@@ -28,7 +28,10 @@ export type CountCall = (call: Call) => void;
 
 const FLUSH_EVERY_MS = 5_000;
 
-/** Makes the function that counts calls. The counts are recorded every few seconds, and at the end, for all processes to read. */
+/**
+ * Makes the function that counts calls. The counts are recorded every few seconds, and at the end, for all processes to
+ * read.
+ */
 export function openCallCounts(
   {
     clock,
@@ -101,7 +104,7 @@ async function recordCalls(
 
 const RECENT_MINUTES = 10;
 
-/** Of each source, the share of our rate of order lists that was used lately. */
+/** Reads each source's share of our rate of order lists that was used in the last ten minutes, 0 to 1. */
 export async function readRateUsed(
   pool: Pool,
   { requestsMax, windowMs }: RateRule,

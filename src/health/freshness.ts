@@ -4,11 +4,11 @@ import { provedWithinSeconds } from "./conditions/completeness.sql.ts";
 import { secondsOfPolls } from "./conditions/polling.sql.ts";
 import type { Standing } from "./conditions/standing.ts";
 
-/** How far a source's data reaches, and why not further: one answer for pages, `status` and the times of orders. */
+/** Reach of a source's data, and why it is no further: one answer for pages, `status` and the times of orders. */
 export interface Freshness {
   /** Everything up to here was read from the provider; null: nothing was read yet. */
   readonly upTo: Instant | null;
-  /** It is older than polling explains. */
+  /** Whether the data is older than polling explains. */
   readonly isOld: boolean;
   /** Why it is old, without an end; null: nothing explains it, or it is not old. */
   readonly why: string | null;
@@ -24,7 +24,7 @@ const TROUBLES: Readonly<Record<PollTrouble, string>> = {
   other: "Polls fail",
 };
 
-/** How far the data of a source reaches. */
+/** Judges how far the data of a source reaches. */
 export function judgeFreshness(source: Standing): Freshness {
   const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
   const readUntil = polledThrough ?? createdAt;

@@ -53,7 +53,7 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
   return { read: shareReading(look, { clock, holdMs: HOLD_MS }) };
 }
 
-/** One statement after another, so that a reading does not take all connections of a pool. */
+/** Reads the facts by one statement after another, so that a reading does not take all connections of a pool. */
 async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues } = deps;
   const standings = await readStandings(pool);

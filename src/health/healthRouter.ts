@@ -15,7 +15,7 @@ import type { Metrics } from "../process/telemetry/metrics.ts";
 export interface HealthRouterDeps {
   readonly pool: Pool;
   readonly databaseUrl: string;
-  /** What this process must be able to write; events, where absent. */
+  /** Table that this process must be able to write; events, where absent. */
   readonly firstWrite?: FirstWrite;
   /** Aborted when this process begins to shut down. */
   readonly signal: AbortSignal;
@@ -33,8 +33,8 @@ const HOLD_MS = 1_000;
  * `GET /livez`: this process answers; nothing else is asked, as a restart would not mend anything else.
  *
  * `GET /readyz`: this process can do its work: Postgres commits and lets it write, the schema is the newest, and no
- * shutdown has begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the conditions that
- * hold by name and severity: nothing that a stranger could use.
+ * shutdown has begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the
+ * conditions that hold by name and severity: nothing that a stranger could use.
  */
 export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const { signal, logger, clock = systemClock, health } = deps;

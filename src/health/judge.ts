@@ -8,7 +8,7 @@ export interface Holding {
   readonly condition: Condition;
   /** Name of the source, endpoint or queue; empty if there is only one. */
   readonly subject: string;
-  /** When it began, as far as anybody knows. */
+  /** Beginning, as far as anybody knows. */
   readonly since: Instant;
   /** Nobody knows when it began: `since` is when it was first seen. */
   readonly isSeenSince: boolean;
@@ -19,7 +19,7 @@ export interface Holding {
 export interface Judgement {
   /** Critical ones first, then those that still happen, then the newest first: what has just begun is the news. */
   readonly holding: readonly Holding[];
-  /** Those that have not held long enough to be reported, but long enough to be noticed, in the same order. */
+  /** Conditions that have not held long enough to be reported, but long enough to be noticed, in the same order. */
   readonly beginning: readonly Holding[];
   /**
    * Those whose start is unknown and that this process has not seen for long enough to report them. Another process, or
@@ -35,12 +35,12 @@ interface Begun {
   readonly heldSeconds: number;
 }
 
-/** When an occurrence without a known start was first seen, by name and subject. */
+/** First sight of each occurrence without a known start, by name and subject. */
 export type FirstSeen = Map<string, Instant>;
 
 /**
- * Judges all conditions. A caller that judges repeatedly passes the same `firstSeen` each time. Without it, an occurrence
- * without a known start is reported at once: a single look cannot see how long it has held.
+ * Judges all conditions. A caller that judges repeatedly passes the same `firstSeen` each time. Without it, an
+ * occurrence without a known start is reported at once: a single look cannot see how long it has held.
  */
 export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
   const begun: Begun[] = [];
@@ -119,19 +119,19 @@ export function groupProblems(holdings: readonly Holding[]): Problem[] {
   });
 }
 
-/** What a condition detects, as the beginning of a sentence. */
+/** Writes the fact that a condition detects as the beginning of a sentence. */
 export function describeCondition({ measures }: Condition): string {
   return measures.charAt(0).toUpperCase() + measures.slice(1);
 }
 
-/** What was wrong, and of what: "A period could not be verified as read (live)". */
+/** Says what was wrong, and of what: "A period could not be verified as read (live)". */
 export function describeRecorded({ name, subject }: RecordedCondition): string {
   const condition = CONDITIONS.find((each) => each.name === name);
   const what = condition === undefined ? name : describeCondition(condition);
   return subject === "" ? what : `${what} (${subject})`;
 }
 
-/** How long a condition held that is over. */
+/** Says how long a condition held that is over. */
 export function describeLasted({ since, endedAt }: RecordedCondition): string {
   return describeSpan(secondsSince(endedAt ?? since, since) ?? 0);
 }

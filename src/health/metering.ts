@@ -10,7 +10,7 @@ import type { Metrics, Observe } from "../process/telemetry/metrics.ts";
 import type { SignatureRefusal } from "../signature/verifier.ts";
 import type { CountCall, WebhookOutcome } from "./calls.sql.ts";
 
-/** What a call says about whether webhooks work, by how it ended or by what was wrong with its signature. */
+/** Outcome of a call for whether webhooks work, by how it ended or by what was wrong with its signature. */
 const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"] | SignatureRefusal, WebhookOutcome>>> = {
   received: "accepted",
   duplicate: "accepted",

@@ -6,12 +6,12 @@ import { SOURCE, sentence, text, time, type List } from "./lists/list.ts";
 import { pressedOn, redirect, viewerOf } from "./page.ts";
 import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
-// The audit log: each action on a page is recorded before it is carried out, see `runAudited`; commands record theirs in
-// the same way.
+// The audit log: each action on a page is recorded before it is carried out, see `runAudited`; commands record theirs
+// in the same way.
 
 /**
- * Carries out an action, which returns how much it affected, and leads back to the page where it was pressed, which says
- * so; to `address` if that is unknown.
+ * Carries out an action, which returns how much it affected, and leads back to the page where it was pressed, which
+ * says so; to `address` if that is unknown.
  */
 export async function runAudited(
   pool: Pool,
@@ -37,13 +37,13 @@ export function leadBack(
   redirect(response, page === null ? address : `${page}?${done.toString()}`);
 }
 
-/** What people look for in the log. */
+/** Actions that people look for in the log. */
 const ACTIONS =
   `log_in log_out refetch retry dismiss pause resume read_gaps reread backfill verify export erase adopt
   outgoing queue pause_endpoint resume_endpoint retry_endpoint hasten_endpoint test_endpoint
   remove_endpoint`.split(/\s+/);
 const ROLES = ["operator", "viewer", "command"];
-/** They affect nothing but themselves. */
+/** Actions that affect nothing but themselves. */
 const LOGINS = ["log_in", "log_out"];
 
 /** The actions on the ops pages and of commands. */

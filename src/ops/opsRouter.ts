@@ -27,10 +27,10 @@ import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeRemedyRoutes, sayDone } from "./remedies.ts";
 import { makeSourceRoutes } from "./source/sourcePage.ts";
 
-// The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from one
-// place, `health` for what is wrong and since when, and `mirror` for the rest; everything works without JavaScript; what
-// may be personal data is hidden; each change needs the operator and is in the audit log. A page is a function from what
-// was read to `Page`, which `page.ts` puts into the frame; a list is data for `lists/list.ts`. Start at
+// The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from
+// one place, `health` for what is wrong and since when, and `mirror` for the rest; everything works without JavaScript;
+// what may be personal data is hidden; each change needs the operator and is in the audit log. A page is a function
+// from what was read to `Page`, which `page.ts` puts into the frame; a list is data for `lists/list.ts`. Start at
 // `makeOpsRouter`, which has all addresses, then read `overview.ts`.
 
 export interface OpsDeps {

@@ -34,12 +34,12 @@ import { describeBoundedCount, describeCount, renderFirstSteps, renderSentence }
 import { renderRemedy } from "./remedies.ts";
 
 // What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
-// then the other problems, then the sources. All of it is from the conditions that `health` judges, so nothing contradicts
-// anything else. Start at `makeOverviewRoutes`.
+// then the other problems, then the sources. All of it is from the conditions that `health` judges, so nothing
+// contradicts anything else. Start at `makeOverviewRoutes`.
 
-/** What the overview is made of. */
+/** Content of the overview. */
 export interface Overview extends Health {
-  /** By source, the share of our rate of order lists that was used lately, 0 to 1; absent: nothing. */
+  /** Share of our rate of order lists that was used lately, 0 to 1, by source; absent: nothing. */
   readonly rateUsed: ReadonlyMap<string, number>;
 }
 
@@ -62,7 +62,7 @@ export function makeOverviewRoutes({ pool, clock, health, listRate }: OverviewDe
   });
 }
 
-/** One screen: fresh? lost? stuck? able to catch up? with a line for each source. @internal */
+/** Renders one screen: fresh? lost? stuck? able to catch up? with a line for each source. @internal */
 export function renderOverview(overview: Overview, viewer: Viewer): Page {
   const { title, verdict, others } = renderVerdict(overview, viewer);
   const body = html`<h1>Overview</h1>
@@ -132,7 +132,7 @@ function renderSources({ facts, rateUsed }: Overview): Html {
     })}`;
 }
 
-/** One of the four questions. */
+/** Question of the overview, with its answer. */
 interface Tile {
   readonly question: string;
   /** The conditions of these areas make the answer. */
@@ -305,21 +305,21 @@ function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
   return sources.some(({ oldestPendingAt }) => (secondsSince(now, oldestPendingAt) ?? 0) >= BACKLOG_SECONDS);
 }
 
-/** What is wrong, the most urgent first, then what may become so. */
+/** Lists what is wrong, the most urgent first, then what may become so. */
 function listProblems({ holding, beginning }: Overview): Shown[] {
   const begun = groupProblems(beginning).map((problem) => ({ ...problem, isBeginning: true }));
   return [...groupProblems(holding).map((problem) => ({ ...problem, isBeginning: false })), ...begun];
 }
 
 interface Shown extends Problem {
-  /** It has not held for long enough to be reported. */
+  /** Whether the problem has not held for long enough to be reported. */
   readonly isBeginning: boolean;
 }
 
 /**
  * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
- * the page once: the others follow the tiles. `title` says it without ages, which change all the time, for screen readers
- * and for the tab.
+ * the page once: the others follow the tiles. `title` says it without ages, which change all the time, for screen
+ * readers and for the tab.
  */
 function renderVerdict(overview: Overview, viewer: Viewer): { title: string; verdict: Html; others: Html } {
   const [worst, ...others] = listProblems(overview);
@@ -346,7 +346,7 @@ function renderVerdict(overview: Overview, viewer: Viewer): { title: string; ver
 /** More than these are over are older. */
 const RESOLVED_MAX = 10;
 
-/** What was wrong within a day, and for how long: a repair is proved by it. */
+/** Renders what was wrong within a day, and for how long: a repair is proved by it. */
 function renderResolved({ facts: { recorded } }: Overview): Html {
   const over = recorded.filter(({ endedAt }) => endedAt !== null).slice(0, RESOLVED_MAX);
   if (over.length === 0) return html``;
@@ -368,7 +368,10 @@ function moodOf(overview: Overview): Mood {
   return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
 }
 
-/** What is wrong, whose it is, since when, and what to do, in the same words whether people were alerted already or not. */
+/**
+ * Renders what is wrong, whose it is, since when, and what to do, in the same words whether people were alerted already
+ * or not.
+ */
 function renderProblem(
   problem: Shown,
   { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
@@ -406,7 +409,7 @@ function renderEach(holdings: readonly Holding[], viewer: Viewer): Html {
   </details>`;
 }
 
-/** How the mirror is while nothing is wrong. */
+/** Says how the mirror is while nothing is wrong. */
 function describeNoTrouble(overview: Overview): { title: string; words: Html } {
   const { sources, now } = overview.facts;
   const waits = (title: string, words: string) => ({

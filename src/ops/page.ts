@@ -15,9 +15,9 @@ export interface Viewer {
   readonly role: Role;
   /** The name from single sign-on; null: anybody who knows the role's password, or a trusted local program. */
   readonly person: string | null;
-  /** It has a session, which can be ended; programs and people named by a proxy have none. */
+  /** Whether there is a session to be ended; programs and people named by a proxy have none. */
   readonly hasSession?: boolean;
-  /** How much waits for a person, by the section of the pages that shows it. */
+  /** Number of things that wait for a person, by the section of the pages that shows them. */
   readonly waiting?: Readonly<Record<string, number>>;
 }
 
@@ -111,10 +111,10 @@ const SECTIONS = {
 } as const;
 export type Section = keyof typeof SECTIONS;
 
-/** What the tab's icon says. */
+/** State that the tab's icon shows. */
 export type Mood = "good" | "neither" | "warning" | "critical";
 
-/** What a page shows. */
+/** Content of a page. */
 export interface Page {
   readonly title: string;
   readonly body: Html;
@@ -123,7 +123,7 @@ export interface Page {
   readonly live?: boolean;
   readonly hasCharts?: true;
   readonly mood?: Mood;
-  /** It has a field of its own to search with. */
+  /** Whether the page has a field of its own to search with. */
   readonly searches?: true;
 }
 
@@ -244,7 +244,7 @@ export function readField(value: unknown): string {
 /** Parses the form of a request, for readFormField. */
 export const parseForm: RequestHandler = urlencoded({ extended: false, limit: "8kb" });
 
-/** The same of a field of the form. */
+/** Reads a field of the form; empty if it is absent or given twice. */
 export function readFormField({ body }: Request, name: string): string {
   return readField((body as Readonly<Record<string, unknown>> | undefined)?.[name]);
 }
@@ -290,8 +290,8 @@ const TITLES: Readonly<Record<number, string>> = {
 };
 
 /**
- * A labelled list of words to choose from in a form. Unless `any` is null, none of them may be chosen as well. A link may
- * have chosen another word, such as a value that no order has now: it is shown, too.
+ * A labelled list of words to choose from in a form. Unless `any` is null, none of them may be chosen as well. A link
+ * may have chosen another word, such as a value that no order has now: it is shown, too.
  */
 export function renderChoice(choice: {
   label: string;
@@ -299,7 +299,7 @@ export function renderChoice(choice: {
   words: readonly string[];
   /** Null or empty: none. */
   chosen: string | null;
-  /** What the choice of none is called; default: any. */
+  /** Name of the choice of none; default: any. */
   any?: string | null;
   /** A word as people read it; default: as it is. */
   describe?: ((word: string) => string) | undefined;

@@ -11,7 +11,7 @@ export function describeCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-/** The same for a count that stopped at COUNT_MAX + 1. */
+/** Writes a count that stopped at COUNT_MAX + 1. */
 export function describeBoundedCount(count: number): string {
   return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
 }
@@ -53,7 +53,7 @@ function renderInstants(text: string): Html {
 /** More sources with old data than this are counted. */
 const NAMED_MAX = 3;
 
-/** How far the data on a page reaches, for everybody: of each source that is behind, why and since when. */
+/** Renders how far the data on a page reaches, for everybody: of each source that is behind, why and since when. */
 export function renderFreshness(sources: readonly Standing[]): Html {
   if (sources.length === 0) return html``;
   const old = sources.filter((source) => judgeFreshness(source).isOld);
@@ -98,7 +98,7 @@ function renderUpToDate(sources: readonly Standing[]): Html {
   >`;
 }
 
-/** What brings the first orders of a source, as far as it has not happened. */
+/** Renders what brings the first orders of a source, as far as it has not happened. */
 export function renderFirstSteps(source: Standing): Html {
   const { sourceId, configured, lastCycleEndedAt, lastEventAt, pausedAt, intervalSeconds, leader } = source;
   const read =

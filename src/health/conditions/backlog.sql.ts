@@ -2,7 +2,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { COUNT_MAX, describeCount, type Rule } from "./condition.ts";
 
-/** What of a source waits here. */
+/** Work of a source that waits here. */
 export interface Backlog {
   readonly sourceId: string;
   /** Events without a decision. */

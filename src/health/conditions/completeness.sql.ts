@@ -4,7 +4,7 @@ import { PROOF_INTERVALS } from "../../domain/window/window.ts";
 import { COUNT_MAX, describeCount, type Rule } from "./condition.ts";
 import { secondsOfPolls, type Polling } from "./polling.sql.ts";
 
-/** What of a source is proved. */
+/** Proof of a source: how far the mirror has every change of it. */
 export interface Completeness {
   readonly sourceId: string;
   /** Start of the period that safeThrough covers; null if the source was never polled. */
@@ -16,22 +16,25 @@ export interface Completeness {
   /** Unproved periods of the last week between proved windows. */
   readonly gaps: number;
   readonly oldestGap: { readonly since: Instant; readonly until: Instant } | null;
-  /** When the oldest gap arose: when a later window was first proved. */
+  /** Time at which the oldest gap arose: a later window was first proved. */
   readonly gapFoundAt: Instant | null;
   /** Orders that safeThrough excludes; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
   readonly exceptions: number;
-  /** When the first of them was found; null if there is none. */
+  /** Time at which the first of them was found; null if there is none. */
   readonly oldestExceptionAt: Instant | null;
-  /** How often proofs have ever been withdrawn, and when last. */
+  /** Number of proofs that were ever withdrawn. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
-  /** How late a poll or an event brought a change of the last day's breaches, at most; null if only other reads found them. */
+  /**
+   * Greatest delay with which a poll or an event brought a change of the last day's breaches; null if only other reads
+   * found them.
+   */
   readonly lateSeconds: number | null;
-  /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
+  /** Time at which the provider's list was found to omit orders that the mirror has; null while it omits none. */
   readonly listDoubtedAt: Instant | null;
   /** Orders that are gone since seven days at most, although a read had shown them; counting stops at COUNT_MAX + 1. */
   readonly goneOrders: number;
-  /** When the first of them was found to be gone; null if there is none. */
+  /** Time at which the first of them was found to be gone; null if there is none. */
   readonly firstGoneAt: Instant | null;
 }
 
@@ -94,7 +97,7 @@ export async function readCompleteness(pool: Pool, sourceId: string | null): Pro
   }));
 }
 
-/** How far behind the present the proof is at most while nothing is wrong, in seconds. */
+/** Computes how far the proof is behind the present at most while nothing is wrong, in seconds. */
 export function provedWithinSeconds(source: Pick<Polling, "intervalSeconds" | "marginSeconds">): number {
   // The newest part waits until it is long enough, then for a poll, then for the head sweep of the next one.
   return (source.marginSeconds ?? 0) + secondsOfPolls(PROOF_INTERVALS + 2, source);

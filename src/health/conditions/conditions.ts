@@ -28,7 +28,7 @@ export interface Facts {
   readonly queues: readonly QueueFacts[] | null;
   readonly sources: readonly Standing[];
   readonly endpoints: readonly OutgoingEndpoint[];
-  /** What processes have recorded of conditions: those that hold, and those that ended within a day, the last first. */
+  /** Conditions as processes have recorded them: those that hold, and those that ended within a day, the last first. */
   readonly recorded: readonly RecordedCondition[];
 }
 
@@ -41,8 +41,8 @@ const OF_SOURCES: readonly Rule<Standing>[] = [
 ];
 
 /**
- * Every condition that the product evaluates, in the order of docs/runbook.md. Each stands beside the statement that reads
- * its facts, so that a new one touches one file.
+ * Every condition that the product evaluates, in the order of docs/runbook.md. Each stands beside the statement that
+ * reads its facts, so that a new one touches one file.
  */
 export const CONDITIONS: readonly Judged<Facts>[] = [
   ...judgeEach(DATABASE_CONDITIONS, null, ({ unwritable }: Facts) =>

@@ -9,19 +9,21 @@ export interface OutgoingEndpoint {
   readonly sourceIds: readonly string[];
   readonly pending: number;
   readonly dead: number;
-  /** The oldest change that it should have had and has not, planned or not; messages that were given up do not count. */
+  /**
+   * The oldest change that it should have had and has not, planned or not; messages that were given up do not count.
+   */
   readonly oldestPendingAt: number | null;
   /** Whether that is more than a minute old. */
   readonly late: boolean;
-  /** When the first of the waiting messages is due. */
+  /** Time at which the first of the waiting messages is due. */
   readonly nextAttemptAt: number | null;
   /** The last attempt of the first message that was given up. */
   readonly oldestDeadAt: number | null;
   readonly newestDeliveredAt: number | null;
   readonly failuresInRow: number;
-  /** When a person paused it; null: not paused. */
+  /** Time at which a person paused it; null: not paused. */
   readonly pausedAt: number | null;
-  /** When a running worker last listed it; null: one does. */
+  /** Time at which a running worker last listed it; null: one does. */
   readonly unlistedSince: number | null;
   /** Whether a running worker lists it with another content than the one in force. */
   readonly disputed: boolean;

@@ -4,30 +4,32 @@ import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { SOURCE_PAGE, type Rule } from "./condition.ts";
 
-/** How a source is polled. */
+/** Polling of a source. */
 export interface Polling {
   readonly sourceId: string;
   readonly mode: Mode;
   readonly baseUrl: string;
   /** The database's clock at the time of the reading. */
   readonly now: Instant;
-  /** When the source was first configured here. */
+  /** Time at which the source was first configured here. */
   readonly createdAt: Instant;
-  /** When a person paused polling; null if it is not paused. */
+  /** Time at which a person paused polling; null if it is not paused. */
   readonly pausedAt: Instant | null;
   /** The process that leads polling; null if none does. */
   readonly leader: string | null;
-  /** When the last leader ended; null if a process leads. */
+  /** Time at which the last leader ended; null if a process leads. */
   readonly leaderlessSince: Instant | null;
   /** End of the last completely polled window: the cursor. */
   readonly polledThrough: Instant | null;
   readonly lastCycleEndedAt: Instant | null;
-  /** When the first of the current series of failed cycles ended; null if the last cycle succeeded. */
+  /** End of the first of the current series of failed cycles; null if the last cycle succeeded. */
   readonly failingSince: Instant | null;
   /** Why the last cycle failed; null if it succeeded. */
   readonly lastError: string | null;
   readonly trouble: PollTrouble | null;
-  /** The last window that the provider's list could not serve, while it is not proved, and what it answered since when. */
+  /**
+   * The last window that the provider's list could not serve, while it is not proved, and what it answered since when.
+   */
   readonly unservedSince: Instant | null;
   readonly unservedUntil: Instant | null;
   readonly unservedAt: Instant | null;
@@ -85,7 +87,7 @@ const STANDARD_INTERVAL_SECONDS = 30;
 /** For the requests of a poll. */
 const POLL_SECONDS = 10;
 
-/** How long so many polls take at most, in seconds: what is older is not explained by polling as configured. */
+/** Computes how long so many polls take at most, in seconds: polling as configured explains nothing that is older. */
 export const secondsOfPolls = (polls: number, { intervalSeconds }: Pick<Polling, "intervalSeconds">) =>
   polls * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS;
 

@@ -5,7 +5,7 @@ export interface QueueFacts {
   readonly name: string;
   /** Problems of its server, each with a remedy. */
   readonly problems: readonly { readonly problem: string; readonly fix: string }[];
-  /** When a job last failed for good; null if no failed job is stored. */
+  /** Time at which a job last failed for good; null if no failed job is stored. */
   readonly newestDeadAt: Instant | null;
   /** The number of jobs by state; absent if its server does not answer. */
   readonly jobs?: Readonly<Record<string, number>>;

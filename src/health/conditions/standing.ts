@@ -7,8 +7,8 @@ import { readWebhookCalls, type WebhookCalls } from "./webhookCalls.sql.ts";
 
 /**
  * The state of a source. Status, metrics, ops page, doctor, alerts and readiness are all based on it. Each part has its
- * statement and its conditions in one file. `safeThrough`, `polledThrough`, `historySince`, `provedUntil` and gaps are in
- * the provider's time; all other times are the database's.
+ * statement and its conditions in one file. `safeThrough`, `polledThrough`, `historySince`, `provedUntil` and gaps are
+ * in the provider's time; all other times are the database's.
  */
 export type Standing = Polling & Completeness & Backlog & Arrivals & WebhookCalls;
 

@@ -19,8 +19,8 @@ import { HARMLESS_HEADERS } from "../../receive/receiver.ts";
 import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
 import { readEvents, type ReceivedEvent } from "./receivedEvents.sql.ts";
 
-// What is known of one webhook: of an event, when it came, what verified it, what it says and what was decided; of a call
-// that was refused, as far as web keeps such calls, what was wrong with it. Start at `makeEventRoutes`.
+// What is known of one webhook: of an event, when it came, what verified it, what it says and what was decided; of a
+// call that was refused, as far as web keeps such calls, what was wrong with it. Start at `makeEventRoutes`.
 
 const NO_EVENT = "There is no event of that id; events are kept for EVENTS_KEPT_FOR.";
 
@@ -91,7 +91,7 @@ const REFUSED_NOTE =
 const NONE_KEPT =
   "None is kept. Set CAPTURE_REFUSED=10 for web, restart it, and wait for the next refused event. What is refused meanwhile is only counted.";
 
-/** What it means that all kept requests were refused for one reason. */
+/** Explains why all kept requests were refused, if the reason is the same. */
 const MEANINGS: Readonly<Record<string, string>> = {
   signature_mismatch: "all well-formed and signed within the tolerance: the secret is wrong",
   signature_missing: "all without the header that the scheme signs with: the provider uses another scheme",
@@ -134,7 +134,10 @@ function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt
 /** "signature_mismatch": "signature mismatch". */
 const describeReason = (reason: string): string => reason.replaceAll("_", " ");
 
-/** Of a stranger's headers only the names are shown, and how long their values are: any of them may be the signature, or name a person. */
+/**
+ * Shows of a stranger's headers only the names, and how long their values are: any of them may be the signature, or
+ * name a person.
+ */
 function hideValues(headers: NodeJS.Dict<string[]>) {
   return Object.entries(headers).map(([path, values = []]) => ({
     path,

@@ -11,7 +11,7 @@ export interface ReceivedEvent {
   /** Null once the order of the event is erased. */
   readonly headers: Readonly<Record<string, string>> | null;
   readonly body: Buffer;
-  /** It waits for its decision. */
+  /** Whether the event waits for its decision. */
   readonly isPending: boolean;
   readonly decisions: readonly Decision[];
 }

@@ -1,12 +1,12 @@
 import { queryInstants, type Pool } from "../../database/database.ts";
 
-/** What a list selects. */
+/** Selection of a list. */
 export interface Selection {
-  /** What the rows are sorted by: the types of expressions, which together are unique and never null. */
+  /** Types of the expressions that rows are sorted by, which together are unique and never null. */
   readonly keys: Readonly<Record<string, string>>;
   /** Default: the greatest first. */
   readonly ascending?: true;
-  /** What is selected from: `rows` are the conditions of a page, and its order. */
+  /** Writes what is selected from: `rows` are the conditions of a page, and its order. */
   readonly from: (rows: string) => string;
 }
 

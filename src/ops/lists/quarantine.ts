@@ -177,7 +177,7 @@ const QUARANTINE_LIST: List = {
   above: renderDeedsOnAll,
 };
 
-/** What an operator can do about everything that the list shows: exactly so many, and none that comes later. */
+/** Renders what an operator can do about everything that the list shows: exactly so many, and none that comes later. */
 async function renderDeedsOnAll({ chosen, rows, viewer }: ListPage, pool: Pool): Promise<Html> {
   const { state, source = "", reason = "" } = chosen;
   if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return html``;
@@ -204,7 +204,7 @@ async function renderDeedsOnAll({ chosen, rows, viewer }: ListPage, pool: Pool):
   </details>`;
 }
 
-/** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
+/** Renders one entry: what it is, why it is here, its content, and the possible actions. */
 function renderQuarantined(input: QuarantinedInput, viewer: Viewer): Page {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { name, why, mend } = describeReason(reason);

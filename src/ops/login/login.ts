@@ -37,8 +37,8 @@ export interface LoginDeps {
 
 /**
  * Admits people named by the sign-on proxy and people who have logged in with a role's password; a role without a
- * password does not exist. If nothing is configured, nobody is admitted (403), except that with `localTrust` programs on
- * this machine are the operator. Otherwise browsers are redirected to the login, and programs get 401.
+ * password does not exist. If nothing is configured, nobody is admitted (403), except that with `localTrust` programs
+ * on this machine are the operator. Otherwise browsers are redirected to the login, and programs get 401.
  *
  * There is no HTTP Basic: browsers cannot log out of it, and they attach it to requests that other sites trigger.
  */

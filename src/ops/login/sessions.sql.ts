@@ -34,9 +34,9 @@ export async function beginSession(
 }
 
 /**
- * Finds whose session it is; undefined if it is not open. Ends the sessions of former passwords, which would otherwise be
- * open again if such a password came back. Its use is recorded once a minute, so that not every page view
- * is a write.
+ * Finds whose session it is; undefined if it is not open. Ends the sessions of former passwords, which would otherwise
+ * be open again if such a password came back. Its use is recorded once a minute, so that not every page view is a
+ * write.
  */
 export async function findSession(
   pool: Pool,

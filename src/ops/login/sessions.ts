@@ -8,7 +8,7 @@ import { beginSession, endSessions, findSession } from "./sessions.sql.ts";
 /** Each role's password; null: the role does not exist. */
 export type PasswordByRole = Readonly<Record<Role, string | null>>;
 
-/** One shift: people on call log in once. */
+/** Length of a shift: people on call log in once. */
 const LIFE_SECONDS = 12 * 3_600;
 
 const TOKEN = /^[\w-]{43}$/;
@@ -31,12 +31,12 @@ export type Sessions = ReturnType<typeof makeSessions>;
 
 /**
  * Sessions stored in Postgres, shared by all web processes, and identified by a cookie that only this browser and this
- * host know. The table holds an HMAC of its token under the passwords: the table alone opens nothing, and a new password
- * ends all sessions.
+ * host know. The table holds an HMAC of its token under the passwords: the table alone opens nothing, and a new
+ * password ends all sessions.
  *
- * express-session was tried and rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
- * counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no audit log
- * in the statement of the login.
+ * express-session was tried and rejected: it has one cookie name, so none with `__Host-` over https and another over
+ * http; it counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no
+ * audit log in the statement of the login.
  */
 export function makeSessions(pool: Pool, passwords: PasswordByRole) {
   const secret = JSON.stringify([passwords.operator, passwords.viewer]);

@@ -20,10 +20,10 @@ import { describeWord } from "../phrases.ts";
 
 // One order: how its delivery is shown, as a row of the list and at the head of its own page.
 
-/** What the times of an order are compared with. */
+/** Present that the times of an order are compared with. */
 export interface Moment {
   readonly now: Instant;
-  /** How far each source was read: what should have happened since may have happened. */
+  /** Reach of each source: what should have happened since may have happened. */
   readonly sources: ReadonlyMap<string, Freshness>;
 }
 
@@ -104,7 +104,7 @@ interface Planned {
   readonly actual: Instant | null;
 }
 
-/** How an event of an order compares with its plan, as far as the provider was read. */
+/** Comparison of a pickup or a delivery with its plan, as far as the provider was read. */
 interface Punctuality {
   /** From the planned time to the actual one, negative when early; while it has not happened, to the last read. */
   readonly seconds: number;
@@ -113,7 +113,10 @@ interface Punctuality {
   readonly unknownSince: Instant | null;
 }
 
-/** Null if there is nothing to compare: not due yet as far as was read, or an order that ended otherwise or is gone. @internal */
+/**
+ * Null if there is nothing to compare: not due yet as far as was read, or an order that ended otherwise or is gone.
+ * @internal
+ */
 export function comparePlan(
   { sourceId, status, goneAt, planned, actual }: Planned,
   { now, sources }: Moment,
@@ -150,7 +153,7 @@ export function renderPunctuality(punctuality: Punctuality | null): Html {
   return seconds > -LATE_SECONDS ? renderGood("on time") : html`${minutes} early`;
 }
 
-/** Of an order that is under way: how it normally ends. */
+/** Normal end of an order that is under way. */
 const NORMAL_END = "delivered";
 const SHOWN_STATES = new Set<TimelineEntry["verdict"]>(["applied", "corrected", "stale"]);
 
@@ -160,7 +163,10 @@ interface Known {
   readonly moment: Moment;
 }
 
-/** What people of the business want to know first: how far the delivery is, whether it is in time, and who does it. */
+/**
+ * Renders what people of the business want to know first: how far the delivery is, whether it is in time, and who does
+ * it.
+ */
 export function renderDelivery({ delivery, timeline, moment }: Known): Html {
   const { branch, fleetName, goneAt } = delivery;
   const gone =
@@ -185,7 +191,7 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
   })}`;
 }
 
-/** When each status began, as far as an observation showed it. */
+/** Finds when each status began, as far as an observation showed it. */
 function readBeginnings(timeline: readonly TimelineEntry[]): ReadonlyMap<string, Instant> {
   const began = new Map<string, Instant>();
   for (const { status, version, verdict, refuted } of timeline) {
@@ -200,8 +206,8 @@ function readBeginnings(timeline: readonly TimelineEntry[]): ReadonlyMap<string,
 const AFTER_PICKUP = ["picked_up", "arrived_for_delivery"];
 
 /**
- * The statuses of a delivery, with the time at which each began. Reached is what was seen or what the order itself says;
- * nothing follows from the order of the steps, because an order may end before any of them.
+ * The statuses of a delivery, with the time at which each began. Reached is what was seen or what the order itself
+ * says; nothing follows from the order of the steps, because an order may end before any of them.
  */
 function renderTrack(delivery: Delivery, timeline: readonly TimelineEntry[]): Html {
   const { status, goneAt, settled, realPickupTime } = delivery;

@@ -3,7 +3,7 @@ import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { ORDER_MARKS, SORTS, type ListPosition } from "../../orders/orderList.sql.ts";
 import { readField } from "../page.ts";
 
-/** What a period may be of, and its ends as filters. */
+/** Times that a period may be of, with its ends as filters. */
 export const PERIODS = {
   updated: { title: "Last update", since: "updatedSince", until: "updatedUntil" },
   pickup: { title: "Planned pickup", since: "pickupFrom", until: "pickupUntil" },
@@ -17,7 +17,9 @@ export const WITHIN = {
   "30d": { title: "30 days", hours: 720 },
 } as const;
 
-/** The names in the address of the order list, with the words that mean something, the default first; null: any text. */
+/**
+ * The names in the address of the order list, with the words that mean something, the default first; null: any text.
+ */
 const NAMES = {
   q: null,
   source: null,
@@ -33,7 +35,7 @@ const NAMES = {
   is: ["", ...ORDER_MARKS],
 } as const satisfies Readonly<Record<string, readonly string[] | null>>;
 
-/** What the address asks for. A value that means nothing is as if it were absent. */
+/** Choice that the address makes. A value that means nothing is as if it were absent. */
 export interface OrderListQuery extends Readonly<Record<keyof typeof NAMES, string>> {
   readonly after: ListPosition | null;
 }

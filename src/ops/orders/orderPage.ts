@@ -64,7 +64,7 @@ export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthRe
   return router;
 }
 
-/** As orderAddress writes it. */
+/** Reads the name of an order as orderAddress writes it. */
 function readOrderName({ params, query }: Request): { sourceId: string; reference: string } {
   return {
     sourceId: readField(params["source"]),
@@ -80,14 +80,14 @@ interface OrderStory {
   readonly timeline: readonly TimelineEntry[];
   readonly around: OrderSurroundings;
   readonly moment: Moment;
-  /** How far the source's data reaches. */
+  /** Reach of the source's data, as the page says it. */
   readonly freshness: Html;
   readonly viewer: Viewer;
 }
 
 const NANOS_PER_SECOND = 1e9;
 
-/** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
+/** Renders the delivery, and below it every observation with both clocks, the decision, and the reason. */
 function renderOrder(story: OrderStory): Page {
   const { sourceId, reference, delivery, timeline, moment, freshness } = story;
   const cut =
@@ -213,7 +213,7 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   </div>`;
 }
 
-/** What needs no words: a newer state, or the same one seen again. */
+/** Whether a decision needs no words: a newer state, or the same one seen again. */
 function isUsual({ verdict, reason, conflict }: TimelineEntry): boolean {
   return (verdict === "applied" || verdict === "confirmed") && reason === null && !conflict;
 }
@@ -253,7 +253,7 @@ function renderValue(value: string | null): Html | string {
   return instant === undefined ? (value ?? "∅") : renderInstant(instant);
 }
 
-/** What the read API serves, and not what the last event claimed. */
+/** Renders what the read API serves, and not what the last event claimed. */
 function renderSnapshot({ raw }: Delivery): Html {
   const fields = redactDocument(raw, "order");
   if (fields === null) return html``;
@@ -279,7 +279,7 @@ const ANNOUNCEMENTS: Readonly<Record<UnannouncedChange["state"], string>> = {
   not_announced: "The provider does not announce changes to this status.",
 };
 
-/** How a change that a read found first relates to events, in one sentence; null if there is nothing to say. */
+/** Explains in one sentence how a change that a read found first relates to events; null if there is nothing to say. */
 function explainAnnouncement(
   entry: TimelineEntry,
   unannounced: readonly UnannouncedChange[],

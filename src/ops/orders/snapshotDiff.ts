@@ -1,4 +1,4 @@
-/** One field that differs between two snapshots of an order. Values are JSON text; null if the field is absent. */
+/** Field that differs between two snapshots of an order. Values are JSON text; null if the field is absent. */
 export interface FieldChange {
   readonly path: string;
   readonly before: string | null;

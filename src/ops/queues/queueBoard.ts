@@ -16,9 +16,9 @@ import { writePolicy } from "../../html/policy.ts";
 import { withTimeout } from "../../process/abort.ts";
 import { basePathOf, mayAct, viewerOf } from "../page.ts";
 
-// The dashboard of the queue is bull-board, at /ops/queues behind the login: its pages may load what they need from this
-// host, viewers get a board without buttons, and every change is in the audit log. Of its actions only those exist that
-// keep their word on a queue whose jobs are made by events alone. Start at `makeQueueDashboard`.
+// The dashboard of the queue is bull-board, at /ops/queues behind the login: its pages may load what they need from
+// this host, viewers get a board without buttons, and every change is in the audit log. Of its actions only those exist
+// that keep their word on a queue whose jobs are made by events alone. Start at `makeQueueDashboard`.
 
 export const DASHBOARD_PATH = "/ops/queues";
 
@@ -124,7 +124,7 @@ function auditChanges(pool: Pool, queue: Queue): RequestHandler {
   };
 }
 
-/** How many jobs a change is about: those of a state, or one. */
+/** Counts the jobs that a change is about: those of a state, or one. */
 async function countAffected(queue: Queue, target: string): Promise<number> {
   const [, name, action, state] = /^(\S+) (retry|clean|promote)(?: (\w+))?$/.exec(target) ?? [];
   if (name !== queue.name) return 1;

@@ -1,11 +1,14 @@
 import type { Pool } from "../../database/database.ts";
 
-/** How the events of the last hour fared, whatever the queue says. */
+/** Flow of the events of the last hour, whatever the queue says. */
 export interface EventFlow {
   /** Null: no event waits for its decision. */
   readonly oldestWaitingSeconds: number | null;
   readonly eventsInHour: number;
-  /** From the commit of an event to the decision on it, or to now while it waits, of the newest events; null: there were none. */
+  /**
+   * From the commit of an event to the decision on it, or to now while it waits, of the newest events; null: there were
+   * none.
+   */
   readonly p50Seconds: number | null;
   readonly p95Seconds: number | null;
 }

@@ -22,7 +22,7 @@ const readSeqs = (job: { data: unknown } | undefined) => contentSchema.safeParse
 const jobAddress = (queue: string, jobId: string | undefined) =>
   `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId ?? "")}`;
 
-/** What the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
+/** Serves what the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
 export function makeQueueHealth({ pool, queue }: { pool: Pool; queue: Queue }): Router {
   const router = Router();
   router.get("/", async (_request, response) => {

@@ -20,7 +20,7 @@ interface SourcePage {
   readonly viewer: Viewer;
 }
 
-/** What is known of one source. */
+/** Serves what is known of one source. */
 export function makeSourceRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/sources/:sourceId", async ({ params, query }, response) => {

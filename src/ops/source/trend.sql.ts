@@ -29,7 +29,7 @@ export function parseRange(name: unknown): Range {
   return RANGES.find((each) => each.name === name) ?? RANGES[0];
 }
 
-/** What is known of a bucket's time. */
+/** Knowledge of a bucket's time. */
 export const KINDS = {
   before: "before the history",
   /** The mirror has every change of this time. */
@@ -42,7 +42,7 @@ export const KINDS = {
   breach: "proof withdrawn",
 } as const;
 
-/** One bucket of a source. Delays are percentiles of the time from the change to the decision, in seconds. */
+/** Bucket of a source. Delays are percentiles of the time from the change to the decision, in seconds. */
 export interface Bucket {
   /** Seconds since 1970. */
   readonly since: number;

@@ -8,7 +8,7 @@ import { KINDS, RANGES, type Bucket, type Range } from "./trend.sql.ts";
 
 interface Column {
   readonly title: string;
-  /** What the chart draws; null: nothing. */
+  /** Finds the value that the chart draws; null: nothing. */
   readonly value: (bucket: Bucket) => number | null;
   readonly show: (bucket: Bucket) => string;
 }
@@ -38,7 +38,7 @@ const COLUMNS = {
   p95: delay("p95", ({ p95 }) => p95),
 } satisfies Readonly<Record<string, Column>>;
 
-/** What `assets/charts.js` draws from the table: the columns of each chart, and how. */
+/** Charts that `assets/charts.js` draws from the table: the columns of each, and how. */
 const CHARTS: readonly (readonly [title: string, kind: string, ...columns: (keyof typeof COLUMNS)[]])[] = [
   ["Coverage", "coverage"],
   ["Changes of status", "bars", "onTime", "late", "lost"],
