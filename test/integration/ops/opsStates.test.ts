@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { orderAddress } from "../../../src/health/pageAddresses.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
@@ -21,9 +21,11 @@ import { openOpsPages } from "../../support/pages/opsServer.ts";
 
 const PICTURES = new URL("pictures/", import.meta.url).pathname;
 const SIZES = [
-  { width: 390, height: 800 },
+  { width: 390, height: 844 },
   { width: 1280, height: 800 },
 ];
+/** How many orders are wholly in sight, on the phone and on the screen, at least. */
+const ORDERS_IN_SIGHT = [9, 16];
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const away = (minutes: number) =>
   poll(`last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '${minutes} minutes',
@@ -94,20 +96,35 @@ await addSource(database.pool, "live");
 
 describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else ${NO_BROWSER})`, () => {
   let browser: Browser;
+  let page: Page;
+  let troubles: string[];
 
   beforeAll(async () => {
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);
     browser = opened;
+    ({ page, troubles } = await openTab(browser, url, { extraHTTPHeaders: as("operator") }));
   });
   afterAll(() => browser.close());
 
-  /** Opens the page at each size: its first part says `says`, in sight and without a barrier. Returns what the browser reports. */
-  async function visit(name: string, address: string, part: string, says: RegExp): Promise<string[]> {
+  async function takePictures(name: string): Promise<void> {
+    if (process.env["PICTURES"] !== "write") return;
+    for (const size of SIZES)
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.setViewportSize(size);
+        await page.emulateMedia({ colorScheme });
+        const theme = colorScheme === "dark" ? "-dark" : "";
+        await page.screenshot({ path: `${PICTURES}${name.replaceAll(" ", "-")}-${size.width}${theme}.png` });
+      }
+  }
+
+  /**
+   * Opens the page at each size: its first part says `says`, in sight and in colours that can be read. Its other barriers
+   * are looked for by opsBrowser.test.ts, which visits the same pages in one state.
+   */
+  async function visit(name: string, address: string, part: string, says: RegExp): Promise<void> {
     // A reading is held for some seconds.
     heldBackMs += 60_000;
-    const look = await openTab(browser, url, { extraHTTPHeaders: as("operator") });
-    const { page, troubles } = look;
     await page.goto(address);
     for (const size of SIZES) {
       await page.setViewportSize(size);
@@ -118,19 +135,19 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
         isInSight: true,
         overflow: 0,
       });
-      const path = `${PICTURES}${name.replaceAll(" ", "-")}-${size.width}.png`;
-      if (process.env["PICTURES"] === "write") await page.screenshot({ path });
     }
-    expect(await findBarriers(page)).toEqual([]);
-    await page.emulateMedia({ colorScheme: "dark" });
-    expect(await findBarriers(page, COLOUR_RULES)).toEqual([]);
-    await look.close();
-    return troubles;
+    for (const colorScheme of ["dark", "light"] as const) {
+      await page.emulateMedia({ colorScheme });
+      const barriers = await findBarriers(page, COLOUR_RULES);
+      expect({ colorScheme, barriers }).toEqual({ colorScheme, barriers: [] });
+    }
+    await takePictures(name);
+    expect(troubles).toEqual([]);
   }
 
   it.each(STATES)("say at once that %s", async (name, statement, verdict) => {
     await database.pool.query(`${WELL}; ${statement}`);
-    expect(await visit(name, "/ops", "#verdict", verdict)).toEqual([]);
+    await visit(name, "/ops", "#verdict", verdict);
   });
 
   it.each(ORDERS)("say at once what %s is", async (name, reference, says) => {
@@ -143,10 +160,10 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
         "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = $1",
         [reference],
       );
-    expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
+    await visit(name, orderAddress({ sourceId: "live", reference }), "main", says);
   });
 
-  it("show a list of orders in which nothing is clipped", async () => {
+  it("show sixteen orders on a screen and nine on a phone, with nothing clipped", async () => {
     await database.pool.query(WELL);
     const statuses = ["created", "picked_up", "arrived_for_delivery", "cancelled"] as const;
     for (let n = 0; n < 30; n += 1) {
@@ -162,17 +179,27 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     }
     await database.pool.query(poll(`polled_through = ${NANOS} - 600000000000`));
     heldBackMs += 60_000;
-    const extraHTTPHeaders = as("operator");
-    const { page, close } = await openTab(browser, url, { viewport: SIZES[1]!, extraHTTPHeaders });
+    await page.setViewportSize(SIZES[1]!);
     await page.goto("/ops/orders");
     await page.getByRole("button", { name: "Copy DO-WMWMWMWMWM39" }).waitFor();
     expect(await page.locator("#orders").innerText()).toMatch(/unknown since \d\d:\d\d/);
-    expect(await overflow(page, "#orders .wide")).toBe(0);
-    for (const size of SIZES) {
+    for (const [index, size] of SIZES.entries()) {
       await page.setViewportSize(size);
-      const path = `${PICTURES}the-list-of-orders-${size.width}.png`;
-      if (process.env["PICTURES"] === "write") await page.screenshot({ path });
+      expect(await overflow(page, "#orders .wide")).toBe(0);
+      const clipped = await page.evaluate<number>(
+        `[...document.querySelectorAll(".ref .cap")].filter((name) => name.scrollWidth > name.clientWidth).length`,
+      );
+      const inSight = await page.evaluate<number>(
+        `[...document.querySelectorAll("#orders tbody tr")]
+          .filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length`,
+      );
+      expect({ size, clipped }).toEqual({ size, clipped: 0 });
+      expect({ size, areEnough: inSight >= (ORDERS_IN_SIGHT[index] ?? 0), inSight }).toEqual({
+        size,
+        areEnough: true,
+        inSight,
+      });
     }
-    await close();
+    await takePictures("the list of orders");
   });
 });
