@@ -1,5 +1,6 @@
 import { describeAge, describeSpan, secondsSince } from "../domain/duration.ts";
 import { COUNT_MAX } from "../health/conditions/condition.ts";
+import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import type { Standing } from "../health/conditions/standing.ts";
 import { judgeFreshness } from "../health/freshness.ts";
 import { eventAddress, orderAddress } from "../health/pageAddresses.ts";
@@ -100,20 +101,25 @@ function renderUpToDate(sources: readonly Standing[]): Html {
 
 /** Renders what brings the first orders of a source, as far as it has not happened. */
 export function renderFirstSteps(source: Standing): Html {
-  const { sourceId, configured, lastCycleEndedAt, lastEventAt, pausedAt, intervalSeconds, leader } = source;
+  const { sourceId, lastCycleEndedAt, pausedAt, intervalSeconds, leader, trouble } = source;
+  const webhooks = describeWebhooks(source);
   const read =
     pausedAt !== null
       ? "polling is paused"
       : leader === null
         ? "no poller runs: start `order-mirror poller`"
-        : lastCycleEndedAt === null
-          ? "the first read is under way"
-          : `read, and the provider has no order; read again every ${describeSpan(intervalSeconds ?? 30)}`;
+        : trouble !== null
+          ? "the provider could not be read yet"
+          : lastCycleEndedAt === null
+            ? "the first read is under way"
+            : `read, and the provider has no order; read again every ${describeSpan(intervalSeconds ?? 30)}`;
   const calls =
-    lastEventAt !== null
-      ? "webhooks arrive"
-      : configured === false
-        ? "set its webhook secret for web, and enter the address /webhooks/" + sourceId + " at the provider"
-        : `enter this host with /webhooks/${sourceId} as its webhook address at the provider`;
+    webhooks === "never-seen"
+      ? `enter this host with /webhooks/${sourceId} as its webhook address at the provider`
+      : webhooks === "not-configured"
+        ? `set its webhook secret for web, and enter the address /webhooks/${sourceId} at the provider`
+        : webhooks === "working" || webhooks === "losing"
+          ? "webhooks arrive"
+          : "webhooks are not accepted";
   return html`<li><strong>${sourceId}</strong>: ${renderSentence(`${read}; ${calls}.`)}</li> `;
 }

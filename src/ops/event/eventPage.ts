@@ -117,17 +117,15 @@ function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt
     ${requests.length === 0 && html`<p class="empty">${renderSentence(NONE_KEPT)}</p>`}
     ${requests.map(
       ({ sourceId, reason, refusedAt, headers, target, body }) =>
-        html`<h2>${renderInstant(refusedAt)}</h2>
+        html`<details>
+          <summary>${renderInstant(refusedAt)} ${renderAlert(describeReason(reason))}</summary>
           ${renderFacts({
             Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
-            "What was wrong": renderAlert(describeReason(reason)),
             Address: renderName(target.split("?", 1)[0] ?? ""),
             Size: `${describeCount(body.length)} bytes`,
           })}
-          <h3>Headers</h3>
-          ${renderFields(hideValues(headers))}
-          <h3>Body</h3>
-          ${renderFields(redactDocument(body.toString(), "event") ?? [])}`,
+          ${renderFields([...hideValues(headers), ...(redactDocument(body.toString(), "event") ?? [])])}
+        </details>`,
     )}`;
 }
 
