@@ -284,7 +284,6 @@ const TITLES: Readonly<Record<number, string>> = {
   401: "Log in",
   403: "Not allowed",
   404: "Not found",
-  409: "Nothing to do",
   429: "Too many attempts",
   503: "Not available now",
 };

@@ -71,7 +71,6 @@ export interface ListedOrder {
   readonly realPickupTime: Instant | null;
   readonly realDeliveryTime: Instant | null;
   readonly updatedAt: Instant;
-  readonly firstSeenAt: Instant;
   /** A read has confirmed this state. */
   readonly settled: boolean;
   readonly corrected: boolean;
@@ -86,7 +85,7 @@ export function positionOf(order: ListedOrder, sort: ListSort): ListPosition {
 /** Columns of mirror.orders o and mirror.branches b. */
 export const ORDER_COLUMNS = `o.source_id as "sourceId", o.reference, o.external_order_id as "externalOrderId", o.status,
   o.fleet_name as "fleetName", coalesce(b.name, o.branch_reference, o.branch_id) as branch, o.settled,
-  o.version as "updatedAt", mirror.nanos_of(o.first_seen_at) as "firstSeenAt",
+  o.version as "updatedAt",
   mirror.nanos_of(o.pickup_time) as "pickupTime", mirror.nanos_of(o.delivery_time) as "deliveryTime",
   mirror.nanos_of(o.real_pickup_time) as "realPickupTime", mirror.nanos_of(o.real_delivery_time) as "realDeliveryTime"`;
 

@@ -52,7 +52,6 @@ export async function readOrderSurroundings(
 
 /** Facts that people of the business want to know about an order. */
 export interface Delivery extends Omit<ListedOrder, "corrected"> {
-  readonly firstSeenVia: Via;
   readonly revision: number;
   /** Time of the observation whose content this is, by the provider's clock. */
   readonly observedAt: Instant;
@@ -71,7 +70,7 @@ export async function readDelivery(
 ): Promise<Delivery | undefined> {
   const [delivery] = await queryInstants<Delivery>(
     pool,
-    `select ${ORDER_COLUMNS}, o.first_seen_via as "firstSeenVia", o.revision, o.observed_at as "observedAt",
+    `select ${ORDER_COLUMNS}, o.revision, o.observed_at as "observedAt",
        mirror.nanos_of(o.gone_at) as "goneAt",
        (select mirror.nanos_of(e.erased_at) from mirror.erasures e
         where e.source_id = o.source_id and e.reference = o.reference) as "erasedAt", o.raw::text as raw

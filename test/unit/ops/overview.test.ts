@@ -331,9 +331,8 @@ describe("no two statements about a source contradict each other", () => {
           fleetName: null,
           branch: null,
         };
-        const times = { pickupTime: null, realPickupTime: null, updatedAt: ago(900), firstSeenAt: ago(900) };
+        const times = { pickupTime: null, realPickupTime: null, updatedAt: ago(900) };
         const seen = {
-          firstSeenVia: "poll",
           revision: 1,
           observedAt: ago(800),
           erasedAt: null,
