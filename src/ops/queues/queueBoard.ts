@@ -63,9 +63,8 @@ async function openBoard(queue: Queue, readOnlyMode: boolean, basePath: string):
   class Adapter extends express.ExpressAdapter {
     /** Serves the page of the board with a way back to ours, which the board itself has nowhere in sight. */
     override setEntryRoute(entry: Parameters<ExpressAdapter["setEntryRoute"]>[0]): this {
-      const { method, route, handler } = entry;
-      this.app[method](route, (_request: Request, response: Response, next: NextFunction) => {
-        const { name, params } = handler({ basePath: this.basePath, uiConfig: this.uiConfig });
+      this.app[entry.method](entry.route, (_request: Request, response: Response, next: NextFunction) => {
+        const { name, params } = entry.handler({ basePath: this.basePath, uiConfig: this.uiConfig });
         this.app.render(name, params, (error: unknown, page: string) =>
           error ? next(error) : response.send(page.replace("</body>", `${writeWayBack(basePath)}</body>`)),
         );

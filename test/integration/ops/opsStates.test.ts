@@ -120,9 +120,9 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
 
   /**
    * Opens the page at each size: its first part says `says`, in sight and in colours that can be read. Its other barriers
-   * are looked for by opsBrowser.test.ts, which visits the same pages in one state.
+   * are looked for by opsBrowser.test.ts, which visits the same pages in one state. Returns what the browser reports.
    */
-  async function visit(name: string, address: string, part: string, says: RegExp): Promise<void> {
+  async function visit(name: string, address: string, part: string, says: RegExp): Promise<string[]> {
     // A reading is held for some seconds.
     heldBackMs += 60_000;
     await page.goto(address);
@@ -142,12 +142,12 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
       expect({ colorScheme, barriers }).toEqual({ colorScheme, barriers: [] });
     }
     await takePictures(name);
-    expect(troubles).toEqual([]);
+    return troubles;
   }
 
   it.each(STATES)("say at once that %s", async (name, statement, verdict) => {
     await database.pool.query(`${WELL}; ${statement}`);
-    await visit(name, "/ops", "#verdict", verdict);
+    expect(await visit(name, "/ops", "#verdict", verdict)).toEqual([]);
   });
 
   it.each(ORDERS)("say at once what %s is", async (name, reference, says) => {
@@ -160,7 +160,7 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
         "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = $1",
         [reference],
       );
-    await visit(name, orderAddress({ sourceId: "live", reference }), "main", says);
+    expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
   });
 
   it("show sixteen orders on a screen and nine on a phone, with nothing clipped", async () => {
