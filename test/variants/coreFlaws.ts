@@ -401,6 +401,13 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "../migrations/0003_proof.sql",
     find: "a.status = h.status and a.via = 'webhook'\n    and (a.version",
     replace: "a.via = 'webhook'\n    and (a.version",
+    and: [
+      {
+        in: "../migrations/0003_proof.sql",
+        find: "where p.source_id = h.source_id and p.reference = h.reference and p.version >= a.version",
+        replace: "where false and p.source_id = h.source_id and p.version >= a.version",
+      },
+    ],
     by: "integration/poll/lostEvents",
     test: "counts a change as lost that a",
   },

@@ -137,17 +137,20 @@ it("web sends again what was given up, and can neither end a message nor put it 
     "insert into mirror.outgoing_endpoints (endpoint_id, source_ids) values ('erp', '{live}')",
   );
   await administrator.query(
-    `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type, state, next_attempt_at)
-     values ('erp', 'live', 1, 'order.new', 'dead', now()), ('erp', 'live', 2, 'order.new', 'pending', 'infinity')`,
+    `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type, state)
+     values ('erp', 'live', 1, 'order.new', 'dead'), ('erp', 'live', 2, 'order.new', 'pending')`,
   );
   for (const change of [
     "state = 'delivered'",
     "state = 'dead'",
     "next_attempt_at = now() + interval '1 hour'",
   ]) {
-    const written = pool.query(`update mirror.outgoing_deliveries set ${change}`);
+    const written = pool.query(`update mirror.outgoing_deliveries set ${change} where state = 'pending'`);
     await expect(written).rejects.toMatchObject({ code: "42501" });
   }
+  await administrator.query(
+    "update mirror.outgoing_deliveries set next_attempt_at = 'infinity' where state = 'pending'",
+  );
   const add = "insert into mirror.outgoing_deliveries (endpoint_id, source_id, event_type)";
   await expect(pool.query(`${add} values ('erp', 'live', 'order.new')`)).rejects.toMatchObject({
     code: "42501",

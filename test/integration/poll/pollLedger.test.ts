@@ -210,14 +210,16 @@ describe("the ledger", () => {
         marginSeconds: 300,
       });
     }
-    const setUp = async () => {
+    /** With an order that a read has shown, or, without a horizon, an event alone claims. */
+    const setUp = async (horizon: number | null = 5) => {
       const lease = await lead();
       await begin(lease);
       await pool.query("update mirror.poll_state set margin_seconds = 300");
       await pool.query(
         `insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at,
            history_id, rank, settled, hash, status, raw)
-         values ('live', 'R1', 'poll', 5, 5, 5, now(), 0, 0, true, '', 'created', '{}')`,
+         values ('live', 'R1', 'poll', 5, $1, 5, now(), 0, 0, $1::bigint is not null, '', 'created', '{}')`,
+        [horizon],
       );
       onTestFinished(
         async () => void (await pool.query("delete from mirror.orders; delete from mirror.refetches")),
@@ -225,8 +227,8 @@ describe("the ledger", () => {
       return lease;
     };
 
-    it("proves nothing and asks for it, until it is gone", async () => {
-      const lease = await setUp();
+    it.each([5, null])("proves nothing and asks for it, until it is gone (horizon: %s)", async (horizon) => {
+      const lease = await setUp(horizon);
       await omit(lease);
       await walk(lease, { since: 10n, until: 20n });
       expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
