@@ -10,7 +10,6 @@ import type { Authenticate, Caller } from "./authenticate.ts";
 import type { News } from "./news.ts";
 import {
   isUnavailable,
-  refuseBusy,
   sendJsonParts,
   setHeaders,
   untilClosed,
@@ -100,15 +99,12 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate; 
   };
 }
 
-/** Streams per process; each costs a socket and its unsent content. */
-const STREAMS_MAX = 200;
 const SECTION_LIMIT = 100;
 const HEARTBEAT_MS = 15_000;
 const HEARTBEAT = ": heartbeat\n\n";
 /** A client that accepts no bytes for this long is disconnected. It resumes where it left off. */
 const STALLED_MS = 30_000;
 const RECONNECT_MS = 3_000;
-const BUSY_RETRY_SECONDS = 30;
 
 const STREAM_HEADERS = {
   "Content-Type": "text/event-stream; charset=utf-8",
@@ -140,11 +136,8 @@ export interface StreamDeps {
  */
 export function makeStreamChanges(deps: StreamDeps): Route {
   const { pool, authenticate, limits = {} } = deps;
-  const { streamsMax = STREAMS_MAX } = limits;
   const read = makeSharedRead(deps);
-  const streams = makeShares(streamsMax, () =>
-    refuseBusy("too_many_streams", "Too many streams are open.", BUSY_RETRY_SECONDS),
-  );
+  const streams = makeShares("streams", limits.streamsMax);
   return async (request, response) => {
     const { sourceId, client } = authenticate(request);
     const lastEventId = request.headers["last-event-id"]?.toString();

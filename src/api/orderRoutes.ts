@@ -18,8 +18,8 @@ import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { timeParameter } from "../wire/listParameters.ts";
 import { parseQuery } from "./parseQuery.ts";
-import { refuseBusy, withoutRequestId, sendJson, setHeaders, untilClosed, type Route } from "./respond.ts";
-import { makeShares, type Shares } from "./shares.ts";
+import { withoutRequestId, sendJson, setHeaders, untilClosed, type Route } from "./respond.ts";
+import type { Shares } from "./shares.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "../sources/branches.sql.ts";
 
@@ -152,9 +152,6 @@ export function makeListBranches(deps: Omit<OrderRouteDeps, "orderWait">): Route
   };
 }
 
-/** Exports at once in one process, each with a connection of `exportPool`. */
-export const EXPORTS_MAX = 4;
-const EXPORTS_RETRY_SECONDS = 5;
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
 /**
@@ -218,11 +215,4 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
       response.destroy();
     }
   };
-}
-
-/** Shares the connections of exports among clients. */
-export function makeExportShares(): Shares {
-  const refuse = () =>
-    refuseBusy("too_many_exports", "Too many exports are under way.", EXPORTS_RETRY_SECONDS);
-  return makeShares(EXPORTS_MAX, refuse);
 }

@@ -3,11 +3,7 @@ import { findArrived, type Awaited } from "../orders/orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { News } from "./news.ts";
-import { refuseBusy } from "./respond.ts";
 import { makeShares } from "./shares.ts";
-
-const WAITERS_MAX = 500;
-const BUSY_RETRY_SECONDS = 5;
 
 /**
  * Resolves true as soon as the mirror has what is awaited; false after `timeoutMs`, when the signal is aborted, or when
@@ -23,9 +19,7 @@ export type OrderWait = (
 export function makeOrderWait(deps: { pool: Pool; clock: Clock; news: News }): OrderWait {
   const { clock, news } = deps;
   const look = makeSharedLook(deps.pool);
-  const waits = makeShares(WAITERS_MAX, () =>
-    refuseBusy("too_many_waits", "Too many requests are waiting.", BUSY_RETRY_SECONDS),
-  );
+  const waits = makeShares("waits");
 
   return async (awaited, { client, timeoutMs, signal }) => {
     const leave = waits.take(client);

@@ -12,7 +12,7 @@ import { classifyDatabaseError, isConnectionLost, sqlState } from "../database/d
 import type { Logger } from "../process/telemetry/logger.ts";
 import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 import { rawMember, withoutMember } from "../wire/rawJson.ts";
-import { makeShares, type Shares } from "./shares.ts";
+import type { Shares } from "./shares.ts";
 
 /** A request on its way through a router, which adds what the path says. */
 export interface RoutedRequest extends IncomingMessage {
@@ -89,15 +89,6 @@ export function sendJson(response: ServerResponse, object: string, readers: Read
 export interface Readers {
   readonly unread: Shares;
   readonly client: string;
-}
-
-/** Answers that clients have asked for and not read yet: the process keeps them in memory, in about as many bytes. */
-const UNREAD_BYTES_MAX = 64 * 1024 * 1024;
-
-export function makeUnreadShares(): Shares {
-  const refuse = () =>
-    refuseBusy("too_many_unread", "Too many answers are not read yet.", RETRY_AFTER_SECONDS);
-  return makeShares(UNREAD_BYTES_MAX, refuse);
 }
 
 /** Counts an answer until the system has taken all of it, or its client has gone. Throws 503 too_many_unread. */

@@ -9,25 +9,14 @@ import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { makeAuthenticate, type Authenticate } from "./authenticate.ts";
-import {
-  makeExportOrders,
-  makeExportShares,
-  makeListBranches,
-  makeGetOrder,
-  makeListOrders,
-} from "./orderRoutes.ts";
+import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "./orderRoutes.ts";
 import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "./orderWait.ts";
 import type { News } from "./news.ts";
-import {
-  makeErrorAnswer,
-  makeUnreadShares,
-  stampAnswer,
-  type Middleware,
-  type RoutedRequest,
-} from "./respond.ts";
+import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "./respond.ts";
 import { matchAddress } from "./addresses.ts";
+import { makeShares } from "./shares.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ApiDeps {
@@ -56,7 +45,7 @@ export interface ApiDeps {
 export function makeApiRouter(deps: ApiDeps): Middleware {
   const { writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
-  const shares = { unread: makeUnreadShares(), exports: makeExportShares() };
+  const shares = { unread: makeShares("unread"), exports: makeShares("exports") };
   const routeDeps = { ...deps, ...shares, authenticate, orderWait: makeOrderWait(deps) };
   const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });

@@ -14,7 +14,7 @@ import { captureRefused } from "../receive/refusedRequests.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
 import { describeApi } from "../api/openapi/openapi.ts";
 import { makeNews, type News } from "../api/news.ts";
-import { EXPORTS_MAX } from "../api/orderRoutes.ts";
+import { EXPORTS_MAX } from "../api/shares.ts";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../api/respond.ts";
 import { makeApiRouter, type ApiDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
