@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
-import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
+import type { ForwardedAnswer, ForwardedRequest, Forward } from "./forward.ts";
 import { BODY_ALREADY_READ, takeReadBody } from "../process/readBody.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";

@@ -7,7 +7,7 @@ import { makeDocsRouter } from "../api/openapi/docsRouter.ts";
 import { makeHealthRouter, makeMetricsRouter, type HealthRouterDeps } from "../health/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS } from "../provider/budget.ts";
-import { makeForward, type Forward } from "../provider/transport.ts";
+import { makeForward, type Forward } from "../api/forward.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver, type Receiver } from "../receive/receiver.ts";
 import { captureRefused } from "../receive/refusedRequests.ts";

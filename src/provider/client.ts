@@ -25,8 +25,8 @@ import {
 } from "./transport.ts";
 
 /*
- * The client of the provider: what the mirror's processes ask it for. Below it: transport (turn, deadline, retries, and
- * writes forwarded for others), exchange (one HTTP request), budget (rates).
+ * The client of the provider: what the mirror's processes ask it for. Below it: transport (turn, deadline, retries),
+ * exchange (one HTTP request), budget (rates).
  */
 
 type ListParameters = z.output<typeof listParametersSchema>;

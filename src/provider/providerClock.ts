@@ -1,8 +1,9 @@
 import { addSeconds, NANOS_PER_SECOND, parseHttpDate, type Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
+import type { SourceClock } from "../domain/source/orderSource.ts";
 import type { Clock } from "../process/clock.ts";
 
-/** Without a `Date` header there is only a clock of ours; with a larger error than this, claims become false. */
+/** Until an answer has a `Date`, there is only a clock of ours, less this; with a larger error, claims become false. */
 const LOCAL_CLOCK_ERROR_SECONDS = 30;
 /** A `Date` header has a resolution of one second; the provider may round instead of truncating. */
 const DATE_RESOLUTION = NANOS_PER_SECOND;
@@ -19,26 +20,12 @@ interface TimedAnswer {
   readonly receivedAtMs: number;
 }
 
-/**
- * The provider's clock, as far as it can be known from outside: never later than it is. It is trusted only while it agrees
- * with our database's clock; otherwise the earlier of the two counts.
- */
-export interface ProviderClock {
+/** The provider's clock. It is trusted only while it agrees with our database's; otherwise the earlier of the two counts. */
+export interface ProviderClock extends SourceClock {
   /** Learns from an answer; one without a readable `Date` header is ignored. */
   observe(answer: TimedAnswer): void;
-  /** Our database's time at `atMs` of the local monotonic clock, a lower bound. */
-  compareWith(ours: Instant, atMs: number): void;
-  /**
-   * Seconds by which the provider's clock is ahead of our database's (positive) or behind it; null while the two agree, or
-   * one of them is unknown.
-   */
-  disagreementSeconds(): number | null;
-  /** A lower bound of the provider's current time. */
-  providerNow(): Instant;
   /** A lower bound of the provider's time at `monotonicMs` of the local monotonic clock. */
   instantAt(monotonicMs: number): Instant;
-  /** False until an answer had a `Date`; until then the bound is our database's clock, or at first the local one, minus 30 s. */
-  isSynchronized(): boolean;
 }
 
 interface Sample {

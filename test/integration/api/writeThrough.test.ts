@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import type { RateRule } from "../../../src/domain/window/rate.ts";
 import { makeBudget, type Budget, type PolicyName } from "../../../src/provider/budget.ts";
-import { makeForward } from "../../../src/provider/transport.ts";
+import { makeForward } from "../../../src/api/forward.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
