@@ -8,30 +8,25 @@ import {
   writeUnderLease,
   type Lease,
 } from "../database/leases.sql.ts";
+import type { PollState } from "./pollState.sql.ts";
 import { insertOmitted } from "./refetches.sql.ts";
-
-/** A window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. */
-export interface WalkedWindow extends Window {
-  readonly sourceId: string;
-  readonly sweep: string;
-  /** Provider-clock instant at which the first page was requested, a lower bound. */
-  readonly begunAt: Instant;
-  readonly requests: number;
-  readonly orders: number;
-  readonly durationMs: number;
-  /** References on its pages; null if there were too many to keep. */
-  readonly listed: readonly string[] | null;
-}
+import type { WindowRead } from "./windows.ts";
 
 /** More orders than this that a list omits say no more about it. */
 const UNLISTED_MAX = 1_000;
 
 /**
- * Records a walked window, with the orders that the mirror has in it and its pages did not show. Throws LeaseLostError.
+ * Records a window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. Beside it
+ * stand the orders that the mirror has in it and its pages did not show. Throws LeaseLostError.
  *
  * Not a join: without statistics the server takes the window for one order, and would search the list once for each.
  */
-export async function recordWalked(pool: Pool, lease: Lease, walked: WalkedWindow): Promise<void> {
+export async function recordWalked(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, sweep, read }: { sourceId: string; sweep: string; read: WindowRead },
+): Promise<void> {
+  const { window, begunAt, requests, orders, durationMs, listed } = read;
   await writeUnderLease(
     pool,
     lease,
@@ -46,17 +41,7 @@ export async function recordWalked(pool: Pool, lease: Lease, walked: WalkedWindo
          held.fence, $8::bigint, $9, $10, clock_timestamp() - $11 * interval '1 millisecond'
        from held
      )`,
-    [
-      walked.sourceId,
-      walked.since,
-      walked.until,
-      walked.sweep,
-      walked.begunAt,
-      walked.requests,
-      walked.orders,
-      walked.durationMs,
-      walked.listed,
-    ],
+    [sourceId, window.since, window.until, sweep, begunAt, requests, orders, durationMs, listed],
   );
 }
 
@@ -73,20 +58,11 @@ export interface HeadWindow {
   readonly orders: number;
 }
 
-/** How far everything is after the commit. */
-export interface Progress {
-  readonly historySince: Instant;
-  readonly polledThrough: Instant;
-  readonly safeThrough: Instant | null;
-  /** Walked windows that are no proof: the provider's list omitted orders in them that the mirror has. Null: not closed. */
-  readonly doubted: number | null;
-}
-
 const CURSOR = `
 with ${HELD}
 update mirror.poll_state set polled_through = $5::bigint from held where source_id = $4
 returning true as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
-  safe_through as "safeThrough", null::int as doubted`;
+  safe_through as "safeThrough", list_doubted_at is not null as "isListDoubted"`;
 
 /** Where the list omits orders, nothing is proved: what omits one may omit others, of which the mirror knows nothing. */
 const CLOSING = `
@@ -203,18 +179,18 @@ with ${HELD}, seen as materialized (
       when not exists (select from waiting) then p.list_doubted_at
     end
   from list where source_id = $4
-  returning p.history_since, p.polled_through, p.safe_through
+  returning p.history_since, p.polled_through, p.safe_through, p.list_doubted_at
 )
 select exists (select from ground) as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
-  safe_through as "safeThrough", (select count(*) from doubted)::int as doubted
+  safe_through as "safeThrough", list_doubted_at is not null as "isListDoubted"
 from held left join moved on true`;
 
 /**
  * Records a window of the head sweep. Its last one makes proofs of the windows that were walked before the sweep began,
  * and moves `safe_through` to the end of the contiguous run of proofs that begins at the source's history_since: never
- * past a gap, and never back. Throws LeaseLostError; then nothing was written.
+ * past a gap, and never back. Returns how far everything is then. Throws LeaseLostError; then nothing was written.
  */
-export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Promise<Progress> {
+export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Promise<PollState> {
   const { sourceId, since, cursor, closes, orders } = head;
   const values = [
     ...leaseValues(lease),
@@ -224,11 +200,11 @@ export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Pr
   ];
   for (;;) {
     const statement = closes === null ? CURSOR : CLOSING;
-    const [row] = await queryInstants<Progress & { isCurrent: boolean }>(pool, statement, values);
+    const [row] = await queryInstants<PollState & { isCurrent: boolean }>(pool, statement, values);
     if (row === undefined) throw makeLeaseLostError(lease);
-    const { isCurrent, ...progress } = row;
+    const { isCurrent, ...reached } = row;
     // Otherwise a proof was withdrawn meanwhile.
-    if (isCurrent) return progress;
+    if (isCurrent) return reached;
   }
 }
 

@@ -4,7 +4,7 @@ import { UnavailableError } from "../domain/errors.ts";
 import { floorTo } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { failureOf } from "../domain/source/errors.ts";
-import { BOUND_GRANULE } from "../domain/window/window.ts";
+import { BOUND_GRANULE, type Window } from "../domain/window/window.ts";
 import { resolveSince } from "../config/duration.ts";
 import { describeMessage } from "../process/telemetry/errorFields.ts";
 import { readWalked } from "./coverage.sql.ts";
@@ -20,18 +20,20 @@ import {
   type CycleBegin,
   type CycleFailure,
   type CycleState,
+  type NewCycleState,
 } from "./pollState.sql.ts";
 import { readOrders } from "./singleReads.ts";
 import { makeHeadSweep, type HeadSweep } from "./headSweep.ts";
 import { makePeriodSweep, makeProofSweep } from "./proofSweeps.ts";
 import type { Sweep, SweepView } from "./sweeps.ts";
 import {
+  readPage,
+  startReading,
   WalkStalledError,
-  WalkTooLargeError,
-  WindowReader,
   type PageRows,
   type ReadCounts,
-  type Recorded,
+  type Reading,
+  type WindowJob,
 } from "./windows.ts";
 
 /*
@@ -53,9 +55,7 @@ type CycleResult =
       /** When the next cycle is due, by the monotonic clock. */
       readonly dueMs: number;
     }
-  | Exclude<CycleStart, { readonly kind: "begun" }>;
-
-type CycleStart = Exclude<CycleBegin, { readonly kind: "never_polled" }>;
+  | Exclude<CycleBegin, { readonly kind: "begun" }>;
 
 interface CycleRun {
   readonly term: Term;
@@ -67,15 +67,15 @@ interface CycleRun {
  * recording it in mirror.poll_state; what failed in a sweep alone is recorded, too, and in the counts.
  */
 export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResult> {
-  const { client, clock, pool, logger } = deps;
-  const { sourceId, mode, provider } = deps.source;
+  const { client, clock, pool, logger, marginSeconds } = deps;
+  const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
   const { rateWindowMs = client.promises.rateWindowMs } = deps;
   // A new leader waits so long: the previous one may have used up the rate limit a moment ago, and nobody else knows. One
   // that was killed has its lease for longer than a window.
   const quietMs = deps.pace === "request" ? intervalMs : rateWindowMs;
   const readAll = makeReadAll(deps);
-  const tasks = makeSourceTasks(deps);
+  const runTasks = makeSourceTasks(deps);
   let begunTerm: Term | undefined;
   let openedTerm: Term | undefined;
 
@@ -85,38 +85,34 @@ export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResul
   };
 
   async function runIfDue({ term, signal }: CycleRun): Promise<CycleResult> {
-    const begun = await begin(term, signal);
+    const pace = { intervalMs, quietMs: begunTerm === term ? 0 : quietMs, marginSeconds };
+    const { databaseNow, ...begun } = await beginCycle(pool, term.lease, { ...deps.source, ...pace });
+    // In each cycle: either clock may be set meanwhile, and the database may be another server.
+    client.providerClock.compareWith(databaseNow, clock.monotonicMs());
     if (begun.kind !== "begun") return begun;
     if (begunTerm !== term) logger.info({ fence: String(term.lease.fence) }, "leads now");
     begunTerm = term;
     // Not before it is due by the database's clock, which has counted from a moment before this one.
     const dueMs = clock.monotonicMs() + intervalMs;
     await synchronizeClock(client, signal);
-    if (openedTerm !== term) await tasks.open({ term, signal });
+    if (openedTerm !== term) await runTasks({ term, signal }, { opens: true });
     openedTerm = term;
-    const counts = await readAll({ term, signal, state: begun.state, dueMs });
+    const state = await ensureStart(begun.state, term);
+    const counts = await readAll({ term, signal, state, dueMs });
     await end(term, counts.headError === undefined ? null : toFailure(counts.headError));
-    await tasks.run({ term, signal });
+    await runTasks({ term, signal });
     return { kind: "polled", counts, dueMs };
   }
 
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
-  async function begin(term: Term, signal: AbortSignal): Promise<CycleStart> {
-    const { providerClock } = client;
-    const { marginSeconds } = deps;
-    const source = { sourceId, mode, provider };
-    const pace = { intervalMs, quietMs: begunTerm === term ? 0 : quietMs, marginSeconds };
-    for (;;) {
-      const { databaseNow, ...begun } = await beginCycle(pool, term.lease, { ...source, ...pace });
-      // In each cycle: either clock may be set meanwhile, and the database may be another server.
-      providerClock.compareWith(databaseNow, clock.monotonicMs());
-      if (begun.kind !== "never_polled") return begun;
-      await synchronizeClock(client, signal);
-      const now = floorTo(providerClock.providerNow(), BOUND_GRANULE);
-      const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
-      const historySince = since < now ? since : now;
-      await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
-    }
+  async function ensureStart(state: NewCycleState, { lease }: Term): Promise<CycleState> {
+    const { historySince, polledThrough } = state;
+    if (historySince !== null && polledThrough !== null) return { ...state, historySince, polledThrough };
+    const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+    const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
+    const start = { historySince: since < now ? since : now, polledThrough: now };
+    await beginPolling(pool, lease, { sourceId, ...start });
+    return { ...state, ...start };
   }
 
   return async (context) => {
@@ -179,17 +175,8 @@ export interface CycleCounts extends ReadCounts {
 }
 
 export function countNothing(): CycleCounts {
-  return {
-    requests: 0,
-    orders: 0,
-    applied: 0,
-    unreadable: 0,
-    windows: 0,
-    unproved: 0,
-    refetches: 0,
-    headError: undefined,
-    spareError: undefined,
-  };
+  const reads = { requests: 0, orders: 0, applied: 0, unreadable: 0 };
+  return { ...reads, windows: 0, unproved: 0, refetches: 0, headError: undefined, spareError: undefined };
 }
 
 interface CycleContext {
@@ -214,67 +201,73 @@ const FAILURES_BEFORE_SHORTER = 2;
 /** A list that has not answered for so long is away: then no window is left out. */
 const ANSWERED_MS = 300_000;
 
-/** Makes the reads of a cycle: steps 2 and 3. */
-function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCounts> {
-  const pageRows: PageRows = { rows: deps.client.promises.pageRowsMax };
-  const work = <One extends Sweep>(sweep: One): Work<One> => {
-    return { sweep, reader: new WindowReader(deps, pageRows), term: undefined, failures: 0 };
-  };
-  const works = {
-    head: work(makeHeadSweep(deps)),
-    proof: work(makeProofSweep(deps)),
-    periods: work(makePeriodSweep(deps)),
-    begunMs: deps.clock.monotonicMs(),
-    answeredMs: Number.NEGATIVE_INFINITY,
-  };
-  return (context) => new CycleReads(deps, works, context).run();
-}
-
 /** A sweep with its window under way, which goes on in the next cycle of a term. */
-interface Work<One extends Sweep = Sweep> {
+interface Lane<One extends Sweep = Sweep> {
   readonly sweep: One;
-  readonly reader: WindowReader;
+  reading: Reading | undefined;
   term: Term | undefined;
   /** Of the window under way, in a row. */
   failures: number;
+  /** Of this cycle. */
+  pages: number;
+  /** A failed sweep rests until the next cycle. */
+  rests: boolean;
 }
 
-interface Works {
-  readonly head: Work<HeadSweep>;
-  readonly proof: Work;
-  readonly periods: Work;
-  readonly begunMs: number;
+interface Lanes {
+  readonly head: Lane<HeadSweep>;
+  readonly proof: Lane;
+  readonly periods: Lane;
+  readonly pageRows: PageRows;
   /** When the list last answered. */
   answeredMs: number;
+}
+
+/** Makes the reads of a cycle: steps 2 and 3. */
+function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCounts> {
+  const lane = <One extends Sweep>(sweep: One): Lane<One> => {
+    return {
+      sweep,
+      reading: undefined,
+      term: undefined,
+      failures: 0,
+      pages: 0,
+      rests: false,
+    };
+  };
+  const lanes: Lanes = {
+    head: lane(makeHeadSweep(deps)),
+    proof: lane(makeProofSweep(deps)),
+    periods: lane(makePeriodSweep(deps)),
+    pageRows: { rows: deps.client.promises.pageRowsMax },
+    answeredMs: Number.NEGATIVE_INFINITY,
+  };
+  return (context) => new CycleReads(deps, lanes, context).run();
 }
 
 /** The reads of one cycle under way. */
 class CycleReads {
   readonly #deps: PollDeps;
-  readonly #works: Works;
+  readonly #lanes: Lanes;
   readonly #context: CycleContext;
   #state: CycleState;
   readonly #counts = countNothing();
-  /** What failed rests until the next cycle. */
-  readonly #resting = new Set<Work>();
-  /** Pages of this cycle. */
-  readonly #pages = new Map<Work, number>();
   #hasWalked = false;
 
-  constructor(deps: PollDeps, works: Works, context: CycleContext) {
+  constructor(deps: PollDeps, lanes: Lanes, context: CycleContext) {
     this.#deps = deps;
-    this.#works = works;
+    this.#lanes = lanes;
     this.#context = context;
     this.#state = context.state;
   }
 
   async run(): Promise<CycleCounts> {
-    const { head, proof, periods } = this.#works;
+    const { head, proof, periods } = this.#lanes;
+    for (const lane of [head, proof, periods]) Object.assign(lane, { pages: 0, rests: false });
     await this.#beginHead(this.#state.hasWalked);
     await this.#readPages([head, proof, periods]);
     // Where every read counts, or the next cycle is due, that one's head sweep makes the proofs.
-    const closes = this.#hasWalked && this.#deps.pace === "cycle" && !this.#isOver();
-    if (closes && !this.#resting.has(head)) {
+    if (this.#hasWalked && this.#deps.pace === "cycle" && !this.#isOver()) {
       await this.#beginHead(true);
       await this.#readPages([head]);
     }
@@ -284,8 +277,7 @@ class CycleReads {
       this.#counts.spareError ??= failure;
     }
     const { pool, source } = this.#deps;
-    const { lease } = this.#context.term;
-    if (this.#state.hasRequests) await finishRequests(pool, lease, source.sourceId);
+    if (this.#state.hasRequests) await finishRequests(pool, this.#context.term.lease, source.sourceId);
     return this.#counts;
   }
 
@@ -303,118 +295,117 @@ class CycleReads {
   async #beginHead(closes: boolean): Promise<void> {
     const { pool, source } = this.#deps;
     const walked = closes ? await readWalked(pool, source.sourceId) : { upTo: null, reach: null };
-    this.#works.head.sweep.begin(this.#view(), this.#context.term, walked);
+    this.#lanes.head.sweep.begin(this.#view(), this.#context.term, walked);
   }
 
-  /** Reads pages, the first work's before the others', until nothing is left to read or the next cycle is due. */
-  async #readPages(works: readonly Work[]): Promise<void> {
-    const [first, ...others] = works;
+  /** Reads pages, the first lane's before the others', until nothing is left to read or the next cycle is due. */
+  async #readPages(lanes: readonly Lane[]): Promise<void> {
+    const [first, ...others] = lanes;
     for (let page = 1; page <= PAGES_MAX && first !== undefined; page += 1) {
       const isOthersTurn = page % OTHERS_TURN === 0 && this.#deps.pace === "cycle";
-      const inTurn = isOthersTurn ? [...others, first] : works;
+      const inTurn = isOthersTurn ? [...others, first] : lanes;
       let hasRead = false;
-      for (const work of inTurn) hasRead ||= this.#mayRead(work) && (await this.#readPage(work));
+      for (const lane of inTurn) hasRead ||= this.#mayRead(lane) && (await this.#readPage(lane));
       if (!hasRead) return;
     }
   }
 
   /** The head is read to its end in each cycle; the others for as long as there is time, and a share of the head's pages. */
-  #mayRead(work: Work): boolean {
-    const { head, proof } = this.#works;
-    if (this.#resting.has(work)) return false;
-    if (work === head || !this.#isOver()) return true;
-    const headPages = this.#pages.get(head) ?? 0;
-    const share = Math.max(1, Math.floor(headPages / (OTHERS_TURN - 1)));
-    const wholeProof = this.#state.safeThrough === null ? 1 : Math.max(headPages, PROOF_PAGES);
-    const isWhole = this.#deps.pace === "request" && work === proof;
-    return (this.#pages.get(work) ?? 0) < (isWhole ? wholeProof : share);
+  #mayRead(lane: Lane): boolean {
+    const { head, proof } = this.#lanes;
+    if (lane.rests) return false;
+    if (lane === head || !this.#isOver()) return true;
+    const share = Math.max(1, Math.floor(head.pages / (OTHERS_TURN - 1)));
+    const wholeProof = this.#state.safeThrough === null ? 1 : Math.max(head.pages, PROOF_PAGES);
+    const isWhole = this.#deps.pace === "request" && lane === proof;
+    return lane.pages < (isWhole ? wholeProof : share);
   }
 
   /** Reads a page of a sweep; false if it has nothing to read. A failure is the sweep's own, unless it concerns all. */
-  async #readPage(work: Work): Promise<boolean> {
-    const { reader, sweep } = work;
-    const { term } = this.#context;
-    if (work.term !== term) reader.forget();
-    work.term = term;
+  async #readPage(lane: Lane): Promise<boolean> {
+    const { term, signal } = this.#context;
+    const { pageRows } = this.#lanes;
+    if (lane.term !== term) lane.reading = undefined;
+    lane.term = term;
     try {
-      if (reader.job === undefined) {
-        const job = await sweep.next(this.#view(), term);
+      if (lane.reading === undefined) {
+        const job = await lane.sweep.next(this.#view(), term);
         if (job === undefined) return false;
-        reader.begin(job);
+        lane.reading = startReading(this.#deps, job, pageRows);
       }
-      const read = await reader.readPage({ ...this.#context, counts: this.#counts });
-      this.#works.answeredMs = this.#deps.clock.monotonicMs();
-      if (read !== undefined) this.#noteRecorded(work, await reader.job?.record(read));
-      work.failures = 0;
+      const context = { term, signal, pageRows, counts: this.#counts };
+      lane.reading = await readPage(this.#deps, lane.reading, context);
+      this.#lanes.answeredMs = this.#deps.clock.monotonicMs();
+      if (lane.reading.walk.outcome !== undefined) await this.#end(lane, lane.reading);
+      lane.failures = 0;
     } catch (error) {
-      if (concernsAll(error, this.#context.signal)) throw error;
-      await this.#noteFailure(work, error);
+      if (concernsAll(error, signal)) throw error;
+      await this.#noteFailure(lane, error);
     }
-    this.#pages.set(work, (this.#pages.get(work) ?? 0) + 1);
+    lane.pages += 1;
     return true;
   }
 
-  #noteRecorded({ reader, sweep }: Work, recorded: Recorded | undefined): void {
-    reader.forget();
+  /** Records a window that was read to its end; one with too many pages is read in parts. */
+  async #end(lane: Lane, { job, walk, ...read }: Reading): Promise<void> {
+    const isRead = walk.outcome?.kind === "read";
+    if (!isRead) lane.sweep.span.shorten(partOf(job));
+    const recorded = isRead ? await job.record(read) : undefined;
+    lane.reading = undefined;
+    if (recorded === undefined) return;
     this.#counts.windows += 1;
-    if (recorded === "unproved") this.#counts.unproved += 1;
-    this.#hasWalked ||= recorded === "proved";
-    if (sweep === this.#works.head.sweep) this.#learnProgress();
-  }
-
-  #learnProgress(): void {
-    const progress = this.#works.head.sweep.progress();
-    if (progress === undefined) return;
-    const { doubted, ...reached } = progress;
-    const wasDoubted = this.#state.isListDoubted;
-    this.#state = { ...this.#state, ...reached, isListDoubted: doubted === null ? wasDoubted : doubted > 0 };
-    if (this.#state.isListDoubted && !wasDoubted) {
-      const sentence =
-        "the provider's list omits orders that the mirror has; nothing is proved until that is explained";
-      this.#deps.logger.error(sentence);
+    if ("isProof" in recorded) {
+      if (recorded.isProof) this.#hasWalked = true;
+      else this.#counts.unproved += 1;
+      return;
     }
+    const isNews = recorded.isListDoubted && !this.#state.isListDoubted;
+    this.#state = { ...this.#state, ...recorded };
+    const sentence =
+      "the provider's list omits orders that the mirror has; nothing is proved until that is explained";
+    if (isNews) this.#deps.logger.error(sentence);
   }
 
   /**
    * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to seconds.
    * What fails even then is left out: the sweep goes on behind it, and a condition names it.
    */
-  async #noteFailure(work: Work, error: unknown): Promise<void> {
+  async #noteFailure(lane: Lane, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
-    const { term } = this.#context;
-    const { reader, sweep } = work;
-    const { job } = reader;
-    if (job === undefined) return this.#rest(work, error);
-    if (error instanceof WalkTooLargeError) {
-      sweep.shorten(job);
-      return reader.forget();
-    }
-    work.failures += 1;
-    await sweep.noteFailure?.(job, term, describeMessage(error));
+    const { span, rest } = lane.sweep;
+    const job = lane.reading?.job;
+    if (job === undefined) return this.#rest(lane, error);
+    lane.failures += 1;
+    const message = describeMessage(error);
+    await job.noteFailure?.(message);
     // Its walk has asked several times already, and begins anew; as many requests again are for the next cycle.
     const isStalled = error instanceof WalkStalledError;
-    if (isStalled) this.#rest(work, error);
-    else if (work.failures < FAILURES_BEFORE_SHORTER) return this.#rest(work, error);
-    reader.forget();
+    if (!isStalled && lane.failures < FAILURES_BEFORE_SHORTER) return this.#rest(lane, error);
+    lane.reading = undefined;
     const nowMs = clock.monotonicMs();
-    const { answeredMs, begunMs } = this.#works;
-    const lately = nowMs - ANSWERED_MS;
-    // Unless the list is away, the fault is found at once.
-    const isAway = Math.max(answeredMs, begunMs) < lately;
-    if (sweep.shorten(job)) return isAway || this.#isOver() ? this.#rest(work, error) : undefined;
-    const skipped = answeredMs < lately ? undefined : sweep.skip(job, nowMs);
-    if (skipped === undefined) return this.#rest(work, error);
-    work.failures = 0;
+    const isAway = this.#lanes.answeredMs < nowMs - ANSWERED_MS;
+    const window = partOf(job);
+    const isShorter = span.shorten(window);
+    const isLeftOut = !isShorter && !isAway && rest !== undefined;
+    if (isStalled || isAway || this.#isOver() || !(isShorter || isLeftOut)) this.#rest(lane, error);
+    if (!isLeftOut) return;
+    rest.add(window, nowMs);
+    lane.failures = 0;
     logger.warn({ err: error }, "the list cannot serve a window; reading goes on behind it");
-    const unserved = { sourceId: source.sourceId, window: skipped, error: describeMessage(error) };
-    await noteUnserved(pool, term.lease, unserved);
+    const unserved = { sourceId: source.sourceId, window, error: message };
+    await noteUnserved(pool, this.#context.term.lease, unserved);
   }
 
-  #rest(work: Work, error: unknown): void {
-    this.#resting.add(work);
-    if (work === this.#works.head) this.#counts.headError = error;
+  #rest(lane: Lane, error: unknown): void {
+    lane.rests = true;
+    if (lane === this.#lanes.head) this.#counts.headError = error;
     else this.#counts.spareError = error;
   }
+}
+
+/** What a window is to cover: an open one reaches beyond the present, so that no order leaves it. */
+function partOf({ window, openFrom }: WindowJob): Window {
+  return { since: window.since, until: openFrom ?? window.until };
 }
 
 /** Whether an error ends the cycle: nothing else could be read, either. */

@@ -1,11 +1,10 @@
 import { addSeconds, floorTo, type Instant } from "../domain/order/instant.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
 import { BOUND_GRANULE, type Window } from "../domain/window/window.ts";
-import { commitHead, type Progress, type Walked } from "./coverage.sql.ts";
+import { commitHead, type Walked } from "./coverage.sql.ts";
 import type { Term } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import { makeRest, makeSpan, type Sweep, type SweepView } from "./sweeps.ts";
-import type { WindowJob } from "./windows.ts";
 
 /** Makes up for the seconds between the request of the last head and its answer. */
 const HEAD_OVERLAP_SECONDS = 60;
@@ -24,8 +23,6 @@ export interface HeadSweep extends Sweep {
    * ended in this term goes on instead: orders only move towards its end.
    */
   begin(view: SweepView, term: Term, walked: Walked): void;
-  /** What the last record brought. */
-  progress(): Progress | undefined;
 }
 
 /** A head sweep under way. */
@@ -48,13 +45,10 @@ export function makeHeadSweep(
   const span = makeSpan({ client, pace }, { seconds, max: HEAD_SPAN_SECONDS });
   const rest = makeRest();
   let sweep: HeadUnderWay | undefined;
-  let progress: Progress | undefined;
-  /** The end of the window that was chosen last, or the present if that has no end. */
-  let chosenUntil: Instant = 0n;
-  const chosenPart = ({ window: { since } }: WindowJob): Window => ({ since, until: chosenUntil });
 
   return {
-    progress: () => progress,
+    span,
+    rest,
     begin({ providerNow, nowMs, state: { polledThrough } }, term, { upTo, reach }) {
       if (sweep?.term === term) return;
       const last = polledThrough < providerNow ? polledThrough : providerNow;
@@ -74,25 +68,22 @@ export function makeHeadSweep(
         aheadSeconds: pace === "request" ? intervalSeconds : 0,
         skipped: rest.windows(view.nowMs),
       });
-      chosenUntil = isLast ? present : window.until;
       return Promise.resolve({
         window,
         via: "poll",
-        open: isLast,
+        openFrom: isLast ? present : undefined,
         async record(read) {
           const whole = before.whole && read.whole;
           const cursor = isLast ? floorTo(read.begunAt, BOUND_GRANULE) : window.until;
           const closes = isLast && whole && isOpen(client, window) ? before.closes : null;
           const head = { sourceId, since: before.since, cursor, orders: read.orders, closes };
-          progress = await commitHead(pool, lease, head);
+          const reached = await commitHead(pool, lease, head);
           span.fit(read);
           sweep = isLast ? undefined : { ...before, from: window.until, whole };
-          return "read";
+          return reached;
         },
       });
     },
-    shorten: (job) => span.shorten(chosenPart(job)),
-    skip: (job, nowMs) => rest.add(chosenPart(job), nowMs),
   };
 }
 

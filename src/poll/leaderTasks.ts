@@ -24,21 +24,13 @@ interface LeaderTask {
   readonly run: (context: TaskContext) => Promise<void>;
 }
 
-export interface LeaderTasks {
-  /** Runs the first task, before the first list request of a term. A failure is logged; rejects as `run` does. */
-  readonly open: (context: TaskContext) => Promise<void>;
-  /**
-   * Runs what is due after a cycle. A failure is logged and affects no other task; rejects only when the term is over,
-   * or with a ConfigurationError, after which nothing may be read.
-   */
-  readonly run: (context: TaskContext) => Promise<void>;
-}
-
 const FAILURE_PAUSE_MS = 60_000;
 const COUNT_EVERY_MS = 60_000;
 /** The last two days are compared once a night. */
 const NIGHTLY_SECONDS = 48 * 3_600;
 const NIGHTLY_LOOK_MS = 600_000;
+
+type LeaderTasks = (context: TaskContext, how?: { readonly opens?: boolean }) => Promise<void>;
 
 /** The tasks of a source's leader. */
 export function makeSourceTasks(deps: PollDeps): LeaderTasks {
@@ -77,37 +69,34 @@ export function makeSourceTasks(deps: PollDeps): LeaderTasks {
   ]);
 }
 
-/** The tasks in the order of their execution; the first one opens each term. @internal */
+/**
+ * Makes the work after each cycle: runs what is due of the tasks, in their order; with `opens` the first one alone, which
+ * comes before the first list request of a term. A failure is logged and affects no other task. Rejects only when the term
+ * is over, or with a ConfigurationError, after which nothing may be read. @internal
+ */
 export function makeLeaderTasks(
   { clock, logger }: Pick<PollDeps, "clock" | "logger">,
   tasks: readonly LeaderTask[],
 ): LeaderTasks {
   const dueMs = new Map<LeaderTask, number>();
-
-  async function runOne(task: LeaderTask, context: TaskContext): Promise<void> {
-    context.signal.throwIfAborted();
-    context.term.assertLeading();
-    let pauseMs = task.everyMs;
-    try {
-      await task.run(context);
-    } catch (error) {
-      context.signal.throwIfAborted();
-      context.term.assertLeading();
-      if (error instanceof ConfigurationError) throw error;
-      pauseMs = FAILURE_PAUSE_MS;
-      logger.warn({ task: task.name, err: error }, "a task of the leader failed; it will be retried later");
-    }
-    dueMs.set(task, clock.monotonicMs() + pauseMs);
-  }
-
-  async function runAll(chosen: readonly LeaderTask[], context: TaskContext): Promise<void> {
-    for (const task of chosen) await runOne(task, context);
-  }
-
   const isDue = (task: LeaderTask) => (dueMs.get(task) ?? Number.NEGATIVE_INFINITY) <= clock.monotonicMs();
-  return {
-    open: (context) => runAll(tasks.slice(0, 1), context),
-    run: (context) => runAll(tasks.filter(isDue), context),
+
+  return async function runTasks({ term, signal }, { opens = false } = {}) {
+    for (const task of opens ? tasks.slice(0, 1) : tasks.filter(isDue)) {
+      signal.throwIfAborted();
+      term.assertLeading();
+      let pauseMs = task.everyMs;
+      try {
+        await task.run({ term, signal });
+      } catch (error) {
+        signal.throwIfAborted();
+        term.assertLeading();
+        if (error instanceof ConfigurationError) throw error;
+        pauseMs = FAILURE_PAUSE_MS;
+        logger.warn({ task: task.name, err: error }, "a task of the leader failed; it will be retried later");
+      }
+      dueMs.set(task, clock.monotonicMs() + pauseMs);
+    }
   };
 }
 

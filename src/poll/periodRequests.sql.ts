@@ -1,7 +1,8 @@
-import type { Pool, Queryable } from "../database/database.ts";
+import { queryInstants, type Pool, type Queryable } from "../database/database.ts";
 import { writeUnderLease, type Lease } from "../database/leases.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
+import type { WindowRead } from "./windows.ts";
 
 /** A backfill reads a period; a verification compares it with the mirror. */
 export type RequestKind = "backfill" | "verification";
@@ -32,12 +33,6 @@ export interface PeriodRequest extends Window {
   readonly historySince: Instant | null;
 }
 
-type InstantColumn = "requestId" | "since" | "until" | "readDownTo" | "historySince";
-type Row = Omit<PeriodRequest, InstantColumn> &
-  Record<Exclude<InstantColumn, "historySince">, string> & {
-    readonly historySince: string | null;
-  };
-
 const EXAMPLES_MAX = 20;
 
 const SELECT = `
@@ -48,28 +43,18 @@ const SELECT = `
     coalesce(extract(epoch from coalesce(ended_at, clock_timestamp()) - started_at) * 1000, 0)::float8 as "elapsedMs"
   from mirror.period_requests r left join mirror.poll_state poll using (source_id)`;
 
-function toRequest(row: Row): PeriodRequest {
-  return {
-    ...row,
-    requestId: BigInt(row.requestId),
-    since: BigInt(row.since),
-    until: BigInt(row.until),
-    readDownTo: BigInt(row.readDownTo),
-    historySince: row.historySince === null ? null : BigInt(row.historySince),
-  };
-}
-
 /** Requests a read or a comparison of [since, until); resolves with the number of the request. */
 export async function requestPeriod(
   pool: Pool,
   { sourceId, kind, since, until }: Window & { kind: RequestKind; sourceId: string },
 ): Promise<bigint> {
-  const { rows } = await pool.query<{ id: string }>(
+  const [created] = await queryInstants<{ id: bigint }>(
+    pool,
     `insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
      values ($1, $2, $3::bigint, $4::bigint, $4::bigint) returning request_id as id`,
     [sourceId, kind, since, until],
   );
-  return BigInt(rows[0]?.id ?? 0);
+  return created?.id ?? 0n;
 }
 
 /**
@@ -96,18 +81,18 @@ export async function requestNightly(
 
 /** Undefined if there is no request with that number. */
 export async function readRequest(pool: Pool, requestId: bigint): Promise<PeriodRequest | undefined> {
-  const { rows } = await pool.query<Row>(`${SELECT} where request_id = $1`, [requestId]);
-  return rows[0] && toRequest(rows[0]);
+  const [request] = await queryInstants<PeriodRequest>(pool, `${SELECT} where request_id = $1`, [requestId]);
+  return request;
 }
 
 /** The open requests of which a part is left to read: those that failed least, then the oldest, come first. */
 export async function readOpenRequests(pool: Pool, sourceId: string): Promise<PeriodRequest[]> {
-  const { rows } = await pool.query<Row>(
+  return queryInstants<PeriodRequest>(
+    pool,
     `${SELECT} where source_id = $1 and state in ('requested', 'running') and read_down_to > since
      order by failures, request_id limit 20`,
     [sourceId],
   );
-  return rows.map(toRequest);
 }
 
 /** Starts a request that is still `requested`, to be read only up to `until` (exclusive). Throws LeaseLostError. */
@@ -123,26 +108,19 @@ export async function startRequest(
   });
 }
 
-/** A part of a request that was read. */
-export interface RequestStep {
-  readonly requestId: bigint;
-  readonly readDownTo: Instant;
-  readonly proved: boolean;
-  readonly requests: number;
-  readonly orders: number;
-  /** Orders that its pages showed to differ. */
-  readonly references: readonly string[];
-}
-
-/** Records that everything was read down to `readDownTo`, with the differences. Throws LeaseLostError. */
-export async function advanceRequest(client: Queryable, lease: Lease, step: RequestStep): Promise<void> {
-  const { requestId, readDownTo, proved, requests, orders, references } = step;
+/** Records that everything was read down to the beginning of a window, with the differences. Throws LeaseLostError. */
+export async function advanceRequest(
+  client: Queryable,
+  lease: Lease,
+  { requestId, read, proved }: { requestId: bigint; read: WindowRead; proved: boolean },
+): Promise<void> {
+  const { window, requests, orders, differed } = read;
   await updateUnderLease(client, lease, {
     set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
       differed = differed + cardinality($9::text[]), examples = (examples || $9)[:${EXAMPLES_MAX}], failures = 0,
       last_error = null`,
     where: "state = 'running'",
-    values: [requestId, readDownTo, proved ? 0 : 1, requests, orders, references],
+    values: [requestId, window.since, proved ? 0 : 1, requests, orders, differed],
   });
 }
 

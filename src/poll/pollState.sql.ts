@@ -18,6 +18,8 @@ export interface PollState {
   readonly polledThrough: Instant;
   /** Every change from historySince to before this is in the mirror; null until the first proof. */
   readonly safeThrough: Instant | null;
+  /** The provider's list omitted orders that the mirror has: nothing else is proved until that is explained. */
+  readonly isListDoubted: boolean;
 }
 
 /** Records where polling of a new source starts; keeps an existing record. Throws LeaseLostError. */
@@ -48,21 +50,23 @@ export interface CycleState extends PollState {
   readonly areReadsDue: boolean;
   /** Walked windows await their head sweep. */
   readonly hasWalked: boolean;
-  /** The provider's list omitted orders that the mirror has: nothing else is proved until that is explained. */
-  readonly isListDoubted: boolean;
 }
+
+/** The same of a source that may never have been polled. */
+export type NewCycleState = Omit<CycleState, "historySince" | "polledThrough"> & {
+  readonly [Key in "historySince" | "polledThrough"]: Instant | null;
+};
 
 /**
  * - `begun`: the cycle may read.
  * - `not_due`: the last cycle of any leader started or ended too recently.
  * - `paused`: a person has paused the source.
  * - `foreign`: the source belongs to another mode or provider.
- * - `never_polled`: where polling starts is not recorded yet.
  */
 export type CycleBegin =
-  | { readonly kind: "begun"; readonly state: CycleState }
+  | { readonly kind: "begun"; readonly state: NewCycleState }
   | { readonly kind: "not_due"; readonly waitMs: number }
-  | { readonly kind: "paused" | "foreign" | "never_polled" };
+  | { readonly kind: "paused" | "foreign" };
 
 const BEGIN_CYCLE = `with ${HELD}, source as (
        select case
@@ -71,22 +75,22 @@ const BEGIN_CYCLE = `with ${HELD}, source as (
        end as refused
        from mirror.sources where source_id = $4
      ), pace as (
-       select extract(epoch from greatest(last_cycle_started_at + $5::double precision * interval '1 millisecond',
-           last_cycle_ended_at + $7::double precision * interval '1 millisecond') - clock_timestamp()) * 1000 as wait_ms
-       from mirror.poll_state where source_id = $4 and history_since is not null
+       select (
+         select extract(epoch from greatest(last_cycle_started_at + $5::double precision * interval '1 millisecond',
+           last_cycle_ended_at + $7::double precision * interval '1 millisecond') - clock_timestamp()) * 1000
+         from mirror.poll_state where source_id = $4)::double precision as wait_ms
      ), begun as (
-       update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
-         margin_seconds = $6, interval_seconds = $5::double precision / 1000
-       from held, source, pace
+       insert into mirror.poll_state (source_id, last_cycle_started_at, margin_seconds, interval_seconds)
+       select $4, clock_timestamp(), $6, $5::double precision / 1000 from held, source, pace
        -- A last start in the future means that the clock was set back; that must not stop polling until then.
-       where source_id = $4 and source.refused is null
-         and (wait_ms is null or wait_ms <= 0 or wait_ms > greatest($5, $7))
-       returning history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
+       where source.refused is null and (wait_ms is null or wait_ms <= 0 or wait_ms > greatest($5, $7))
+       on conflict (source_id) do update set last_cycle_started_at = excluded.last_cycle_started_at,
+         margin_seconds = excluded.margin_seconds, interval_seconds = excluded.interval_seconds
+       returning true as "isDue", history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
          list_doubted_at is not null as "isListDoubted"
      )
      select mirror.nanos_of(clock_timestamp()) as "databaseNow", exists (select from held) as held,
-       (select refused from source) as refused, exists (select from pace) as "isPolled",
-       (select wait_ms from pace)::double precision as "waitMs", begun.*,
+       (select refused from source) as refused, (select wait_ms from pace) as "waitMs", begun.*,
        exists (select from mirror.period_requests r
          where r.source_id = $4 and r.state in ('requested', 'running')) as "hasRequests",
        exists (select from mirror.refetches f
@@ -112,21 +116,20 @@ export async function beginCycle(
   },
 ): Promise<CycleBegin & { readonly databaseNow: Instant }> {
   const { sourceId, mode, provider, intervalMs, quietMs, marginSeconds } = cycle;
-  type Row = { [Key in keyof CycleState]: CycleState[Key] | null } & {
+  type Row = NewCycleState & {
     databaseNow: Instant;
     held: boolean;
     refused: "paused" | "foreign" | null;
-    isPolled: boolean;
     waitMs: number | null;
+    isDue: boolean | null;
   };
   const values = [sourceId, intervalMs, marginSeconds, quietMs, mode ?? null, provider ?? null];
   const [row] = await queryInstants<Row>(pool, BEGIN_CYCLE, [...leaseValues(lease), ...values]);
   if (row?.held !== true) throw makeLeaseLostError(lease);
-  const { databaseNow, held: _held, refused, isPolled, waitMs, ...state } = row;
+  const { databaseNow, held: _held, refused, waitMs, isDue, ...state } = row;
   if (refused !== null) return { kind: refused, databaseNow };
-  if (!isPolled) return { kind: "never_polled", databaseNow };
-  if (state.historySince === null) return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
-  return { kind: "begun", state: state as CycleState, databaseNow };
+  if (isDue === null) return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
+  return { kind: "begun", state, databaseNow };
 }
 
 /**

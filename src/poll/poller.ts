@@ -112,6 +112,7 @@ function checkSince({ backfillSince, clock }: PollDeps): void {
 /** Makes one attempt at a cycle; returns when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
   const { clock, logger, leaseTtlMs = LEASE_TTL_MS } = deps;
+  const intervalMs = deps.intervalSeconds * 1_000;
   checkSince(deps);
   const leadership = makeLeadership({ ...deps, name, ttlMs: leaseTtlMs });
   const runCycle = makeCycle(deps);
@@ -122,10 +123,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   const log = makePollLog(logger);
   let failures = 0;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
-  /** When the next cycle after one of this process is due. */
-  let nextMs = Number.NEGATIVE_INFINITY;
-
-  const dueInMs = () => Math.max(notBeforeMs, nextMs) - clock.monotonicMs();
+  const dueInMs = () => notBeforeMs - clock.monotonicMs();
 
   function putOff(outcome: CycleReport["outcome"], waitMs: number, error?: unknown): CycleReport {
     notBeforeMs = clock.monotonicMs() + waitMs;
@@ -133,8 +131,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   async function attempt(signal: AbortSignal): Promise<CycleReport> {
-    const waitMs = notBeforeMs - clock.monotonicMs();
-    if (waitMs > 0) return putOff("not_due", waitMs);
+    if (dueInMs() > 0) return putOff("not_due", dueInMs());
     try {
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
@@ -144,8 +141,8 @@ function makeAttempt(deps: PollDeps, name: string) {
       // Another process may lead that is configured otherwise, or as soon as the source is resumed.
       await resign();
       if (result.kind === "foreign") await deps.assertOurs?.();
-      else log.paused();
-      return putOff("paused", Math.min(LOOK_MS, deps.intervalSeconds * 1_000));
+      log(result.kind);
+      return putOff("paused", Math.min(LOOK_MS, intervalMs));
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ConfigurationError || error instanceof LeaseLostError) await resign();
@@ -154,22 +151,20 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   function report({ counts, dueMs }: { counts: CycleCounts; dueMs: number }): CycleReport {
-    const { headError: error } = counts;
+    const { headError: error, spareError } = counts;
     // A list that answered is not away, and what failed may be one window: its next turn comes as usual.
     if (error !== undefined && counts.requests === 0) return { ...recover(error), ...counts };
     failures = 0;
-    nextMs = dueMs;
-    if (error === undefined) log.succeeded(counts);
-    else log.failed(error, Math.max(0, dueMs - clock.monotonicMs()));
-    return { ...counts, outcome: error === undefined ? "polled" : "failed", waitMs: 0, error };
+    const waitMs = Math.max(0, dueMs - clock.monotonicMs());
+    log("polls", error ?? spareError, waitMs);
+    return { ...putOff(error === undefined ? "polled" : "failed", waitMs, error), ...counts };
   }
 
   function recover(error: unknown): CycleReport {
-    if (error instanceof LeaseLostError)
-      return { ...countNothing(), outcome: "lease_lost", waitMs: 0, error };
+    if (error instanceof LeaseLostError) return putOff("lease_lost", 0, error);
     failures += 1;
-    const waitMs = backoffMs(error, { failures, intervalMs: deps.intervalSeconds * 1_000 });
-    log.failed(error, waitMs);
+    const waitMs = backoffMs(error, { failures, intervalMs });
+    log("polls", error, waitMs);
     return putOff("failed", waitMs, error);
   }
 
@@ -192,30 +187,16 @@ function backoffMs(
 
 /** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
 function makePollLog(logger: PollDeps["logger"]) {
-  let state = "";
-  function changesTo(next: string): boolean {
-    if (next === state) return false;
-    state = next;
-    return true;
-  }
-
-  return {
-    succeeded({ spareError, headError: _none, ...figures }: CycleCounts): void {
-      logger.debug(figures, "polled");
-      if (!changesTo(spareError === undefined ? "" : `spare ${nameOf(spareError)}`)) return;
-      if (spareError === undefined) logger.info("polling works again");
-      else
-        logger.warn({ err: spareError }, "reading outside the head sweep failed; it will be retried later");
-    },
-    paused(): void {
-      if (changesTo("paused")) logger.info("polling is paused");
-    },
-    failed(error: unknown, waitMs: number): void {
-      if (!changesTo(nameOf(error))) return;
-      const isExpected = error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient";
-      const level = isExpected && failureOf(error) !== "key_refused" ? "warn" : "error";
-      logger[level]({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
-    },
+  let last = "polls";
+  return (state: "polls" | "paused" | "foreign", error?: unknown, waitMs?: number): void => {
+    const next = error === undefined ? state : nameOf(error);
+    if (next === last) return;
+    last = next;
+    if (error === undefined)
+      return logger.info(next === "polls" ? "polling works again" : `polling is ${next}`);
+    const isExpected = error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient";
+    const level = isExpected && failureOf(error) !== "key_refused" ? "warn" : "error";
+    logger[level]({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
   };
 }
 

@@ -35,7 +35,7 @@ async function recordProof(
   const { window, begunAt, whole } = read;
   const isLate = begunAt >= addSeconds(window.until, marginSeconds);
   if (!whole || !isLate || client.providerClock.disagreementSeconds() !== null) return false;
-  await recordWalked(pool, lease, { ...read, ...window, sourceId, sweep });
+  await recordWalked(pool, lease, { sourceId, sweep, read });
   return true;
 }
 
@@ -89,12 +89,12 @@ export function makeProofSweep(deps: PollDeps): Sweep {
           span.fit(read);
           const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
           if (isPast) logger.info({ since, until }, "read a part of the history");
-          return isProof ? "proved" : "unproved";
+          return { isProof };
         },
       };
     },
-    shorten: ({ window }) => span.shorten(window),
-    skip: ({ window }, nowMs) => rest.add(window, nowMs),
+    span,
+    rest,
   };
 }
 
@@ -106,35 +106,30 @@ function newestFirst(left: Window, right: Window): number {
 export function makePeriodSweep(deps: PollDeps): Sweep {
   const { pool, source } = deps;
   const span = makePastSpan(deps);
-  let chosen: PeriodRequest | undefined;
   return {
+    span,
     async next(view, term) {
       if (!view.state.hasRequests || view.state.isListDoubted) return undefined;
       for (const request of await readOpenRequests(pool, source.sourceId)) {
         const left = await startPart(deps, { request, view, term });
         if (left === undefined) continue;
-        chosen = request;
+        const { requestId } = request;
         const window = lastPart(left, span.seconds());
         const via = request.kind === "verification" ? "verify" : "backfill";
         return {
           window,
           via,
           async record(read) {
-            const proved = await recordPart(deps, { request, read, present: view.providerNow, term });
+            const isProof = await recordPart(deps, { request, read, present: view.providerNow, term });
             span.fit(read);
-            return proved ? "proved" : "unproved";
+            return { isProof };
           },
+          // It leaves out nothing: a request that fails often ends.
+          noteFailure: (error) =>
+            noteRequestFailure(pool, term.lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX }),
         };
       }
       return undefined;
-    },
-    shorten: ({ window }) => span.shorten(window),
-    // A request that fails often ends.
-    skip: () => undefined,
-    async noteFailure(_job, { lease }, error) {
-      if (chosen === undefined) return;
-      const { requestId } = chosen;
-      await noteRequestFailure(pool, lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX });
     },
   };
 }
@@ -170,16 +165,15 @@ async function recordPart(
   const { request, read, term } = part;
   const { pool, logger, source } = deps;
   const { requestId, kind } = request;
-  const { window, listed, orders, requests, differed: references } = read;
+  const { window, listed, differed } = read;
   const isVerification = kind === "verification";
   const proved = await recordProof(deps, term, { sweep: isVerification ? "verify" : "backfill", read });
   if (isVerification && listed !== null) {
     const present = addSeconds(part.present, AHEAD_SECONDS);
     await requestUnlisted(pool, { sourceId: source.sourceId, requestId, window, listed, present });
   }
-  const step = { requestId, readDownTo: window.since, proved, requests, orders, references };
-  await advanceRequest(pool, term.lease, step);
-  if (isVerification && references.length > 0)
-    logger.warn({ orders: references.length }, "the mirror differed from the provider; it was repaired");
+  await advanceRequest(pool, term.lease, { requestId, read, proved });
+  if (isVerification && differed.length > 0)
+    logger.warn({ orders: differed.length }, "the mirror differed from the provider; it was repaired");
   return proved;
 }

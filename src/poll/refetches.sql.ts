@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 
 /** A request to read one order again. */
 export interface Refetch {
@@ -74,7 +74,8 @@ export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
 ): Promise<Refetch[]> {
-  const { rows } = await pool.query<Omit<Refetch, "missedAt"> & { missedAt: string | null }>(
+  return queryInstants<Refetch>(
+    pool,
     `select reference, reason, requested_at::text as "requestedAt", missed_at as "missedAt",
        claim_version is not null or unconfirmed or replayed or exists (
          select from mirror.quarantine q
@@ -84,17 +85,6 @@ export async function takeRefetches(
      order by reason not like 'requested by%', request_id is not null, next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );
-  return rows.map((row) => ({ ...row, missedAt: row.missedAt === null ? null : BigInt(row.missedAt) }));
-}
-
-/** How a request ended. */
-export interface RefetchEnd {
-  readonly sourceId: string;
-  readonly refetch: Refetch;
-  /** The version that the read showed; undefined if there is no such order. */
-  readonly shown: Instant | undefined;
-  readonly differed: boolean;
-  readonly marginSeconds: number;
 }
 
 const COMPLETION = `
@@ -138,18 +128,21 @@ from asked where mirror.same_instant(claim_version, $5) and not exists (
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
  * counts a difference in the verifications of its time, and withdraws the proof that a confirmed late event contradicts.
  */
-export async function completeRefetch(pool: Pool, end: RefetchEnd): Promise<void> {
-  const { sourceId, refetch, shown, differed, marginSeconds } = end;
+export async function completeRefetch(
+  pool: Pool,
+  end: {
+    sourceId: string;
+    refetch: Refetch;
+    /** The version that the read showed; undefined if there is no such order. */
+    shown: Instant | undefined;
+    differed: boolean;
+    marginSeconds: number;
+  },
+): Promise<void> {
+  const { sourceId, refetch, shown = null, differed, marginSeconds } = end;
   const { reference, requestedAt } = refetch;
-  await pool.query(COMPLETION, [
-    sourceId,
-    reference,
-    requestedAt,
-    REASON,
-    shown ?? null,
-    differed,
-    marginSeconds,
-  ]);
+  const values = [sourceId, reference, requestedAt, REASON, shown, differed, marginSeconds];
+  await pool.query(COMPLETION, values);
 }
 
 /** Counts a read that could not fulfil the request; the next one follows in `waitMs`. */

@@ -43,17 +43,15 @@ export interface SweepView {
 export interface Sweep {
   /** The next window; undefined if there is nothing to read now. */
   next(view: SweepView, term: Term): Promise<WindowJob | undefined>;
-  /** Makes the next window half as long as this one, which was too large or failed; false if it cannot be shorter. */
-  shorten(job: WindowJob): boolean;
-  /** Leaves out a window that the list cannot serve for some time, and returns it; undefined if that is not possible. */
-  skip(job: WindowJob, nowMs: number): Window | undefined;
-  /** Counts a failure of a window that was asked for. */
-  noteFailure?(job: WindowJob, term: Term, message: string): Promise<void>;
+  readonly span: Span;
+  /** The windows that are left out for some time; undefined if the sweep leaves out nothing. */
+  readonly rest?: Rest;
 }
 
 /** How long the windows of a sweep may be: halved if they are too large or fail, longer again if not. */
 interface Span {
   seconds(): number;
+  /** Makes the next window half as long as this one; false if it cannot be shorter. */
   shorten(window: Window): boolean;
   /** Chooses the length of the next window by what this one had. */
   fit(found: { requests: number; orders: number }): void;
@@ -92,14 +90,13 @@ function lengthOf({ since, until }: Window): number {
   return Number((until - since) / NANOS_PER_SECOND);
 }
 
+type Rest = ReturnType<typeof makeRest>;
+
 /** Makes a set of windows that are left out until some time. */
 export function makeRest() {
   let resting: { window: Window; untilMs: number }[] = [];
   return {
-    add(window: Window, nowMs: number): Window {
-      resting.push({ window, untilMs: nowMs + REST_MS });
-      return window;
-    },
+    add: (window: Window, nowMs: number) => void resting.push({ window, untilMs: nowMs + REST_MS }),
     windows(nowMs: number): Window[] {
       resting = resting.filter(({ untilMs }) => untilMs > nowMs);
       return resting.map(({ window }) => window);

@@ -17,6 +17,7 @@ import { beside } from "../../support/servers/beside.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { makeRead } from "../../support/mirror/pollState.ts";
 
 const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 
@@ -40,17 +41,11 @@ interface Shown {
 /** Whatever was walked so far. */
 const ALL = 2n ** 62n;
 /** A window that was walked to its end, and then the head sweep that makes it a proof. */
-const walk = (lease: Lease, { since, until }: Window, { listed = null, orders = 1 }: Shown = {}) =>
+const walk = (lease: Lease, window: Window, { listed = null, orders = 1 }: Shown = {}) =>
   recordWalked(pool, lease, {
-    since,
-    until,
     sourceId: "live",
     sweep: "proof",
-    begunAt: until,
-    requests: 1,
-    orders,
-    durationMs: 5,
-    listed,
+    read: makeRead(window, { orders, durationMs: 5, listed }),
   });
 const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
   commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, orders: 0, closes: ALL, ...more });
@@ -231,13 +226,13 @@ describe("the ledger", () => {
       const lease = await setUp(horizon);
       await omit(lease);
       await walk(lease, { since: 10n, until: 20n });
-      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
       expect((await pool.query("select from mirror.coverage")).rowCount).toBe(0);
       await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
       await omit(lease);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
     });
     it("proves again, and remembers nothing, once a single read has shown it a margin after", async () => {
@@ -247,11 +242,11 @@ describe("the ledger", () => {
       await showSingly();
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: false }]);
       await omit(lease);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await ask()).toEqual([]);
       // The proof knows that it is never listed.
       await omit(lease);
-      expect(await head(lease)).toMatchObject({ doubted: 0 });
+      expect(await head(lease)).toMatchObject({ isListDoubted: false });
       expect(await ask()).toEqual([]);
     });
     it.each([
@@ -263,16 +258,16 @@ describe("the ledger", () => {
         `insert into mirror.history (source_id, reference, via, verdict) values ('live', 'R1', 'poll', 'applied')`,
       );
       await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
       await showSingly();
       await happen();
       await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: null, doubted: 1 });
+      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
       expect(await readDoubt()).toEqual({ doubted: true, emptied: true });
       await pool.query("update mirror.poll_state set list_emptied_at = list_emptied_at - interval '1 day'");
       await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 day'");
       await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await readDoubt()).toEqual({ doubted: false, emptied: true });
       // What it shows then ends the emptiness.
       await walk(lease, { since: 10n, until: 20n });

@@ -6,7 +6,7 @@ import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.s
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { readPollState } from "../../support/mirror/pollState.ts";
+import { makeRead, readPollState } from "../../support/mirror/pollState.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
@@ -33,10 +33,9 @@ async function beginAnew(historyHour = 0): Promise<void> {
 const at = (hour: number): bigint => start + BigInt(hour) * HOUR;
 
 async function commit(since: number, until: number, proved = true): Promise<void> {
-  const counts = { requests: 1, orders: 0, durationMs: 1, listed: [] };
-  const window = { since: at(since), until: at(until), sweep: "proof", begunAt: at(until) };
+  const read = makeRead({ since: at(since), until: at(until) });
   for (const sourceId of SOURCES) {
-    await recordWalked(pool, lease, { ...window, ...counts, sourceId });
+    await recordWalked(pool, lease, { sourceId, sweep: "proof", read });
     // As a breach leaves it.
     if (!proved) await pool.query("update mirror.coverage set awaits_head = false where awaits_head");
     await commitHead(pool, lease, {

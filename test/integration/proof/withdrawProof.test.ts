@@ -7,7 +7,7 @@ import type { Window } from "../../../src/domain/window/window.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { readPollState } from "../../support/mirror/pollState.ts";
+import { makeRead, readPollState } from "../../support/mirror/pollState.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { beside } from "../../support/servers/beside.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -31,18 +31,8 @@ const seconds = (since: number, until: number): Window => ({
   since: BigInt(since) * SECOND,
   until: BigInt(until) * SECOND,
 });
-const walk = ({ since, until }: Window) =>
-  recordWalked(pool, lease, {
-    since,
-    until,
-    sourceId: "live",
-    sweep: "proof",
-    begunAt: until,
-    requests: 1,
-    orders: 0,
-    durationMs: 0,
-    listed: [],
-  });
+const walk = (window: Window) =>
+  recordWalked(pool, lease, { sourceId: "live", sweep: "proof", read: makeRead(window) });
 const head = () =>
   commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, orders: 0, closes: 2n ** 62n });
 const commit = async (window: Window) => {

@@ -109,15 +109,15 @@ it("runs hourly, sooner after a failure, and a failure does not affect other tas
     ran.push(name);
     if (name === "a" && fails) throw new Error("no");
   };
-  const tasks = makeLeaderTasks(
+  const runTasks = makeLeaderTasks(
     { clock: { ...systemClock, monotonicMs: () => nowMs }, logger: silentLogger },
     [
       { name: "a", everyMs: 3_600_000, run: run("a") },
       { name: "b", everyMs: 0, run: run("b") },
     ],
   );
-  for (nowMs of [0, 59_999]) await tasks.run(lead());
+  for (nowMs of [0, 59_999]) await runTasks(lead());
   fails = false;
-  for (nowMs of [60_000, 3_659_999, 3_660_000]) await tasks.run(lead());
+  for (nowMs of [60_000, 3_659_999, 3_660_000]) await runTasks(lead());
   expect(ran).toEqual(["a", "b", "b", "a", "b", "b", "a", "b"]);
 });

@@ -2,7 +2,8 @@ import { expect, it } from "vitest";
 import { addSeconds, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
 import { makeHeadSweep } from "../../../src/poll/headSweep.ts";
-import type { WindowJob, WindowRead } from "../../../src/poll/windows.ts";
+import type { WindowJob } from "../../../src/poll/windows.ts";
+import { makeRead } from "../../support/mirror/pollState.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 
@@ -34,19 +35,10 @@ let closed = 0;
 const pool = asPool({
   query({ values }: { values: readonly unknown[] }) {
     if (values.length > 5) closed += 1;
-    return Promise.resolve({ rows: [{ isCurrent: true, doubted: null }] });
+    return Promise.resolve({ rows: [{ isCurrent: true }] });
   },
 });
-const read = ({ window }: WindowJob, whole = true): WindowRead => ({
-  window,
-  begunAt: NOW,
-  durationMs: 1,
-  whole,
-  requests: 1,
-  orders: 1,
-  listed: [],
-  differed: [],
-});
+const read = ({ window }: WindowJob, whole = true) => makeRead(window, { begunAt: NOW, whole });
 
 it("a head sweep that was cut off goes on in the same term, and begins again in another one", async () => {
   const source = { sourceId: "live" };
