@@ -198,16 +198,17 @@ const OTHERS_TURN = 3;
 const PROOF_PAGES = 12;
 /** A window fails that often before it is halved: once may be chance. */
 const FAILURES_BEFORE_SHORTER = 2;
-/** A list that has not answered for so long is away: then no window is left out. */
-const ANSWERED_MS = 300_000;
+const NEVER_MS = Number.NEGATIVE_INFINITY;
 
 /** A sweep with its window under way, which goes on in the next cycle of a term. */
 interface Lane<One extends Sweep = Sweep> {
   readonly sweep: One;
   reading: Reading | undefined;
   term: Term | undefined;
-  /** Of the window under way, in a row. */
+  /** How many more of its windows' last pages have failed than come. */
   failures: number;
+  /** When the last one failed. */
+  failedMs: number;
   /** Of this cycle. */
   pages: number;
   /** A failed sweep rests until the next cycle. */
@@ -231,6 +232,7 @@ function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCo
       reading: undefined,
       term: undefined,
       failures: 0,
+      failedMs: NEVER_MS,
       pages: 0,
       rests: false,
     };
@@ -240,7 +242,7 @@ function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCo
     proof: lane(makeProofSweep(deps)),
     periods: lane(makePeriodSweep(deps)),
     pageRows: { rows: deps.client.promises.pageRowsMax },
-    answeredMs: Number.NEGATIVE_INFINITY,
+    answeredMs: NEVER_MS,
   };
   return (context) => new CycleReads(deps, lanes, context).run();
 }
@@ -337,7 +339,7 @@ class CycleReads {
       lane.reading = await readPage(this.#deps, lane.reading, context);
       this.#lanes.answeredMs = this.#deps.clock.monotonicMs();
       if (lane.reading.walk.outcome !== undefined) await this.#end(lane, lane.reading);
-      lane.failures = 0;
+      lane.failures = Math.max(0, lane.failures - 1);
     } catch (error) {
       if (concernsAll(error, signal)) throw error;
       await this.#noteFailure(lane, error);
@@ -368,29 +370,29 @@ class CycleReads {
 
   /**
    * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to seconds.
-   * What fails even then is left out: the sweep goes on behind it, and a condition names it.
+   * What fails even then is left out: the sweep goes on behind it, and a condition names it. All of that happens at once if
+   * the list has answered between two failures of the sweep; else the list is away, and no window is to blame.
    */
   async #noteFailure(lane: Lane, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
     const { span, rest } = lane.sweep;
     const job = lane.reading?.job;
     if (job === undefined) return this.#rest(lane, error);
-    lane.failures += 1;
+    lane.failures = Math.min(lane.failures + 1, FAILURES_BEFORE_SHORTER);
+    const isAway = this.#lanes.answeredMs < lane.failedMs;
+    lane.failedMs = clock.monotonicMs();
     const message = describeMessage(error);
     await job.noteFailure?.(message);
     // Its walk has asked several times already, and begins anew; as many requests again are for the next cycle.
     const isStalled = error instanceof WalkStalledError;
     if (!isStalled && lane.failures < FAILURES_BEFORE_SHORTER) return this.#rest(lane, error);
     lane.reading = undefined;
-    const nowMs = clock.monotonicMs();
-    const isAway = this.#lanes.answeredMs < nowMs - ANSWERED_MS;
     const window = partOf(job);
     const isShorter = span.shorten(window);
     const isLeftOut = !isShorter && !isAway && rest !== undefined;
     if (isStalled || isAway || this.#isOver() || !(isShorter || isLeftOut)) this.#rest(lane, error);
     if (!isLeftOut) return;
-    rest.add(window, nowMs);
-    lane.failures = 0;
+    rest.add(window, lane.failedMs);
     logger.warn({ err: error }, "the list cannot serve a window; reading goes on behind it");
     const unserved = { sourceId: source.sourceId, window, error: message };
     await noteUnserved(pool, this.#context.term.lease, unserved);

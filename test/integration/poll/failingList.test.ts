@@ -52,12 +52,13 @@ describe("a window that the list cannot serve", () => {
   it.each(FAULTS)(
     "is left out where it %s: later orders are proved, and it is named",
     async (_, fault, error) => {
-      const poisoned = secondsAgo(8);
-      provider.put("BEFORE", secondsAgo(20));
+      // Six seconds later the head sweep begins behind it, as nothing is proved that reaches further back.
+      const poisoned = secondsAgo(54);
+      provider.put("BEFORE", secondsAgo(58));
       provider.put("POISON", poisoned);
       for (let order = 0; order < 20; order += 1) provider.put(`LATER${order}`, secondsAgo(4 - order / 10));
       breakPagesWith(poisoned, fault);
-      const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT1M" });
+      const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT2M" });
       await requestRefetches(pool, {
         sourceId: "live",
         references: ["BEFORE"],
@@ -80,6 +81,20 @@ describe("a window that the list cannot serve", () => {
       expect(rows).toEqual([{ includes: true, error: expect.stringMatching(error), claims: false }]);
     },
   );
+});
+
+it("an outage of the whole list leaves out no window", async () => {
+  const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT2M" });
+  await poll(poller);
+  provider.put("LATER", secondsAgo(0));
+  provider.before = () => {
+    throw makeUnavailable();
+  };
+  for (let cycle = 0; cycle < 5; cycle += 1) expect(await poll(poller)).toMatchObject({ outcome: "failed" });
+  provider.before = () => undefined;
+  await pollUntil(poller, async () => (await countOrders("LATER")) === 1);
+  const { rows } = await pool.query("select unserved_since as unserved from mirror.poll_state");
+  expect(rows).toEqual([{ unserved: null }]);
 });
 
 it("one failed request costs one request: the walk goes on where it was", async () => {
