@@ -42,7 +42,7 @@ const unavailable = () => new ProviderError("GET /v1/orders failed", { failure: 
 
 describe("a new source", () => {
   it("is read from the latest changes to its history, which is recorded as such, and is then proved completely", async () => {
-    provider.put("now", secondsAgo(2.5));
+    provider.put("now", secondsAgo(0));
     provider.put("old", secondsAgo(3_000));
     provider.put("older", secondsAgo(3_590));
     provider.put("too old", secondsAgo(3_700));
