@@ -16,8 +16,8 @@ import type { WindowRead } from "./windows.ts";
 const UNLISTED_MAX = 1_000;
 
 /**
- * Records a window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. Beside it
- * stand the orders that the mirror has in it and its pages did not show. Throws LeaseLostError.
+ * Records a window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. Beside
+ * it stand the orders that the mirror has in it and its pages did not show. Throws LeaseLostError.
  *
  * Not a join: without statistics the server takes the window for one order, and would search the list once for each.
  */
@@ -48,13 +48,13 @@ export async function recordWalked(
 /** A window of the head sweep that was walked to its end. */
 export interface HeadWindow {
   readonly sourceId: string;
-  /** Where the sweep began. */
+  /** The beginning of the sweep. */
   readonly since: Instant;
   /** Everything up to here was in the list when it was read, but may have been late. */
   readonly cursor: Instant;
   /** With the last window of the sweep: the last window that was walked before the sweep began, and is a proof now. */
   readonly closes: bigint | null;
-  /** How many orders it showed. */
+  /** Orders on its pages. */
   readonly orders: number;
 }
 
@@ -64,7 +64,7 @@ update mirror.poll_state set polled_through = $5::bigint from held where source_
 returning true as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
   safe_through as "safeThrough", list_doubted_at is not null as "isListDoubted"`;
 
-/** Where the list omits orders, nothing is proved: what omits one may omit others, of which the mirror knows nothing. */
+/** A list that omits orders proves nothing: what omits one may omit others, of which the mirror knows nothing. */
 const CLOSING = `
 with ${HELD}, seen as materialized (
   -- The source's row as this statement sees everything else.
@@ -208,7 +208,7 @@ export async function commitHead(pool: Pool, lease: Lease, head: HeadWindow): Pr
   }
 }
 
-/** What the next head sweep has to close. */
+/** The windows that the next head sweep has to close. */
 export interface Walked {
   /** The last window that awaits a head sweep; null if none does. */
   readonly upTo: bigint | null;
@@ -278,10 +278,13 @@ export async function readGaps(
   );
 }
 
-/** So many known orders that a list must show, so that an empty or truncated one is noticed. */
+/** Known orders that a list must show, so that an empty or truncated one is noticed. */
 const KNOWN_ORDERS = 3;
 
-/** The updatedAt of the last orders before `before` that a read has shown, gone since or not; undefined if there are none. */
+/**
+ * The updatedAt of the last orders before `before` that a read has shown, gone since or not; undefined if there are
+ * none.
+ */
 export async function readKnownBefore(
   pool: Pool,
   { sourceId, before }: { sourceId: string; before: Instant },

@@ -39,9 +39,9 @@ import {
 /*
  * What a leader does in each interval:
  * 1. learn the provider's time, and read the state of the source;
- * 2. read pages of the list: of the head sweep, which finds what is new and makes proofs of the windows that were walked
- *    before, of the proof sweep, and of requested periods, until the next cycle is due. If that has walked a window,
- *    another head sweep makes it a proof;
+ * 2. read pages of the list: of the head sweep, which finds what is new and makes proofs of the windows that were
+ *    walked before, of the proof sweep, and of requested periods, until the next cycle is due. If that has walked a
+ *    window, another head sweep makes it a proof;
  * 3. read orders singly;
  * 4. the tasks that are due, and the record of the end.
  * A sweep that fails rests until the next cycle, and holds up nothing else. The sweeps choose the windows (sweeps.ts),
@@ -52,7 +52,7 @@ type CycleResult =
   | {
       readonly kind: "polled";
       readonly counts: CycleCounts;
-      /** When the next cycle is due, by the monotonic clock. */
+      /** The instant at which the next cycle is due, by the monotonic clock. */
       readonly dueMs: number;
     }
   | Exclude<CycleBegin, { readonly kind: "begun" }>;
@@ -63,16 +63,16 @@ interface CycleRun {
 }
 
 /**
- * Makes a leader's work in each interval: runs a cycle in this term, if one is due. Throws the error that ended it, after
- * recording it in mirror.poll_state; what failed in a sweep alone is recorded, too, and in the counts.
+ * Makes a leader's work in each interval: runs a cycle in this term, if one is due. Throws the error that ended it,
+ * after recording it in mirror.poll_state; what failed in a sweep alone is recorded, too, and in the counts.
  */
 export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResult> {
   const { client, clock, pool, logger, marginSeconds } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
   const { rateWindowMs = client.promises.rateWindowMs } = deps;
-  // A new leader waits so long: the previous one may have used up the rate limit a moment ago, and nobody else knows. One
-  // that was killed has its lease for longer than a window.
+  // A new leader waits so long: the previous one may have used up the rate limit a moment ago, and nobody else knows.
+  // One that was killed has its lease for longer than a window.
   const quietMs = deps.pace === "request" ? intervalMs : rateWindowMs;
   const readAll = makeReadAll(deps);
   const runTasks = makeSourceTasks(deps);
@@ -120,8 +120,8 @@ export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResul
     try {
       return await runIfDue(context);
     } catch (error) {
-      // Recorded however the cycle ended: the next leader reads here how long ago the last request was. endCycle keeps the
-      // first error of a cycle.
+      // Recorded however the cycle ended: the next leader reads here how long ago the last request was. endCycle keeps
+      // the first error of a cycle.
       await end(term, signal.aborted ? "cut_short" : toFailure(error)).catch(() => undefined);
       throw error;
     }
@@ -160,7 +160,7 @@ async function synchronizeClock(
   }
 }
 
-/** What a cycle read, and the effect. */
+/** Counts of what a cycle read, and of the effect. */
 export interface CycleCounts extends ReadCounts {
   /** Windows read to their end. */
   windows: number;
@@ -168,9 +168,9 @@ export interface CycleCounts extends ReadCounts {
   unproved: number;
   /** Orders read singly. */
   refetches: number;
-  /** What stopped the head sweep. */
+  /** The error that stopped the head sweep. */
   headError: unknown;
-  /** What stopped another sweep, or the single reads. */
+  /** The error that stopped another sweep, or the single reads. */
   spareError: unknown;
 }
 
@@ -189,11 +189,12 @@ interface CycleContext {
 
 /** Per cycle, far more than the rate allows. */
 const PAGES_MAX = 1_000;
-/** Of so many pages one is for the proof and the periods, however much the head has to read. */
+/** One of so many pages is for the proof and the periods, however much the head has to read. */
 const OTHERS_TURN = 3;
 /**
- * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what is
- * to be proved is read as a whole before the next one: so many pages, or as many as the head sweep had if that is more.
+ * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what
+ * is to be proved is read as a whole before the next one: so many pages, or as many as the head sweep had if that is
+ * more.
  */
 const PROOF_PAGES = 12;
 /** A window fails that often before it is halved: once may be chance. */
@@ -205,11 +206,11 @@ interface Lane<One extends Sweep = Sweep> {
   readonly sweep: One;
   reading: Reading | undefined;
   term: Term | undefined;
-  /** How many more of its windows' last pages have failed than come. */
+  /** Failed pages, each of which a page that comes takes back; at most FAILURES_BEFORE_SHORTER. */
   failures: number;
-  /** When the last one failed. */
+  /** Time of the last failure. */
   failedMs: number;
-  /** Of this cycle. */
+  /** Pages of this cycle. */
   pages: number;
   /** A failed sweep rests until the next cycle. */
   rests: boolean;
@@ -220,7 +221,7 @@ interface Lanes {
   readonly proof: Lane;
   readonly periods: Lane;
   readonly pageRows: PageRows;
-  /** When the list last answered. */
+  /** Time of the list's last answer. */
   answeredMs: number;
 }
 
@@ -312,7 +313,10 @@ class CycleReads {
     }
   }
 
-  /** The head is read to its end in each cycle; the others for as long as there is time, and a share of the head's pages. */
+  /**
+   * The head is read to its end in each cycle; the others for as long as there is time, and a share of the head's
+   * pages.
+   */
   #mayRead(lane: Lane): boolean {
     const { head, proof } = this.#lanes;
     if (lane.rests) return false;
@@ -369,9 +373,10 @@ class CycleReads {
   }
 
   /**
-   * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to seconds.
-   * What fails even then is left out: the sweep goes on behind it, and a condition names it. All of that happens at once if
-   * the list has answered between two failures of the sweep; else the list is away, and no window is to blame.
+   * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to
+   * seconds. What fails even then is left out: the sweep goes on behind it, and a condition names it. All of that
+   * happens at once if the list has answered between two failures of the sweep; else the list is away, and no window is
+   * to blame.
    */
   async #noteFailure(lane: Lane, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
@@ -405,7 +410,7 @@ class CycleReads {
   }
 }
 
-/** What a window is to cover: an open one reaches beyond the present, so that no order leaves it. */
+/** Returns the part of a window that it is to cover: an open one reaches beyond the present. */
 function partOf({ window, openFrom }: WindowJob): Window {
   return { since: window.since, until: openFrom ?? window.until };
 }

@@ -14,13 +14,13 @@ const HEAD_SPAN_SECONDS = 3_600;
 const OPEN_SECONDS = 3_600;
 /** With the pace `request`: how long the first window is. */
 const PAGE_SECONDS = 60;
-/** So far our bound of the provider's time may be behind it: as much as the clocks may differ. */
+/** Seconds by which our bound of the provider's time may be behind it: as much as the clocks may differ. */
 const CLOCKS_APART_SECONDS = 60;
 
 export interface HeadSweep extends Sweep {
   /**
-   * Begins a sweep that makes proofs of what was walked before, and reaches back to the end of that. A sweep that was not
-   * ended in this term goes on instead: orders only move towards its end.
+   * Begins a sweep that makes proofs of what was walked before, and reaches back to the end of that. A sweep that was
+   * not ended in this term goes on instead: orders only move towards its end.
    */
   begin(view: SweepView, term: Term, walked: Walked): void;
 }
@@ -94,7 +94,9 @@ function stepOver(sweep: HeadUnderWay, skipped: readonly Window[]): HeadUnderWay
   return next === undefined ? sweep : stepOver({ ...sweep, from: next.until, whole: false }, skipped);
 }
 
-/** Chooses the window that begins at `from`: up to `until` or to what is left out, or without an end if that is near. */
+/**
+ * Chooses the window that begins at `from`: up to `until` or to what is left out, or without an end if that is near.
+ */
 function chooseWindow(
   from: Instant,
   to: { until: Instant; providerNow: Instant; aheadSeconds: number; skipped: readonly Window[] },
@@ -111,7 +113,10 @@ function chooseWindow(
   return { window, isLast, present };
 }
 
-/** Whether an order that moved to the end of the open window was still within it: by a clock that is behind it may not be. */
+/**
+ * Whether an order that moved to the end of the open window was still within it: by a clock that is behind it may not
+ * be.
+ */
 function isOpen({ providerClock }: Pick<OrderSource, "providerClock">, { until }: Window): boolean {
   const openUntil = addSeconds(until, -CLOCKS_APART_SECONDS);
   return providerClock.disagreementSeconds() === null && providerClock.providerNow() < openUntil;

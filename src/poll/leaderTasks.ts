@@ -70,9 +70,9 @@ export function makeSourceTasks(deps: PollDeps): LeaderTasks {
 }
 
 /**
- * Makes the work after each cycle: runs what is due of the tasks, in their order; with `opens` the first one alone, which
- * comes before the first list request of a term. A failure is logged and affects no other task. Rejects only when the term
- * is over, or with a ConfigurationError, after which nothing may be read. @internal
+ * Makes the work after each cycle: runs what is due of the tasks, in their order; with `opens` the first one alone,
+ * which comes before the first list request of a term. A failure is logged and affects no other task. Rejects only when
+ * the term is over, or with a ConfigurationError, after which nothing may be read. @internal
  */
 export function makeLeaderTasks(
   { clock, logger }: Pick<PollDeps, "clock" | "logger">,
@@ -106,8 +106,8 @@ const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 /**
- * Mirrors the branches that the provider lists. Costs nothing of the list rate. Throws ConfigurationError if they belong to
- * another organization. @internal
+ * Mirrors the branches that the provider lists. Costs nothing of the list rate. Throws ConfigurationError if they
+ * belong to another organization. @internal
  */
 export async function mirrorBranches(
   { source, client, pool, clock, logger }: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">,

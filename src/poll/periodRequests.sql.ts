@@ -125,8 +125,8 @@ export async function advanceRequest(
 }
 
 /**
- * Requests single reads for a verification: of the orders that the mirror has in `window` and the pages did not show, and
- * of those that it dates after `present`, which no list shows. A read that has failed is tried again at once.
+ * Requests single reads for a verification: of the orders that the mirror has in `window` and the pages did not show,
+ * and of those that it dates after `present`, which no list shows. A read that has failed is tried again at once.
  */
 export async function requestUnlisted(
   client: Queryable,
@@ -154,7 +154,8 @@ export async function requestUnlisted(
 
 /**
  * Ends the requests that were read to their end: when nothing that they walked awaits its head sweep, and every single
- * read that they asked for was tried, twice if it found no such order. An order whose read did not show its state counts as unreadable.
+ * read that they asked for was tried, twice if it found no such order. An order whose read did not show its state
+ * counts as unreadable.
  */
 export async function finishRequests(pool: Pool, lease: Lease, sourceId: string): Promise<void> {
   await writeUnderLease(
@@ -173,7 +174,9 @@ export async function finishRequests(pool: Pool, lease: Lease, sourceId: string)
   );
 }
 
-/** Counts a failure; after `failuresMax` in a row, or at once if that is 0, the request fails. Throws LeaseLostError. */
+/**
+ * Counts a failure; after `failuresMax` in a row, or at once if that is 0, the request fails. Throws LeaseLostError.
+ */
 export async function noteRequestFailure(
   pool: Pool,
   lease: Lease,

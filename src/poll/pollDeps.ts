@@ -7,7 +7,7 @@ import type { Logger } from "../process/telemetry/logger.ts";
 export interface PollDeps {
   readonly source: {
     readonly sourceId: string;
-    /** What the source must be: a cycle does not begin if it has another mode or provider by now. */
+    /** Mode and provider that the source must have: a cycle does not begin if it has others by now. */
     readonly mode?: Mode;
     readonly provider?: string;
   };
@@ -21,17 +21,19 @@ export interface PollDeps {
   readonly logger: Logger;
   /** From the start of a cycle to the start of the next. */
   readonly intervalSeconds: number;
-  /** How late a change may appear in the provider's list: the margin of each read's horizon, and of each proof. */
+  /**
+   * Delay with which a change may appear in the provider's list: the margin of each read's horizon, and of each proof.
+   */
   readonly marginSeconds: number;
-  /** How far back the history of a new source is read: ISO 8601 duration or instant. */
+  /** Begin of the history of a new source: ISO 8601 duration or instant. */
   readonly backfillSince: string;
   /** `request`: the client leaves an interval between any two list reads, for a provider that counts every read. */
   readonly pace: "cycle" | "request";
   /** Identifies this process uniquely. */
   readonly holder: string;
-  /** How long a new leader waits, because the previous one may have read just now. Default: as the source promises. */
+  /** Wait of a new leader, because the previous one may have read just now. Default: as the source promises. */
   readonly rateWindowMs?: number | undefined;
-  /** How long an event may arrive after the read that found its change before it counts as lost. Default 5 min. */
+  /** Delay of an event after the read that found its change before it counts as lost. Default 5 min. */
   readonly eventGraceSeconds?: number | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;

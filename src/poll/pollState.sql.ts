@@ -42,7 +42,7 @@ export async function beginPolling(
   );
 }
 
-/** What a cycle begins with. */
+/** The state with which a cycle begins. */
 export interface CycleState extends PollState {
   /** Somebody waits for a read or a comparison of a period. */
   readonly hasRequests: boolean;
@@ -52,7 +52,7 @@ export interface CycleState extends PollState {
   readonly hasWalked: boolean;
 }
 
-/** The same of a source that may never have been polled. */
+/** The state of a source that may never have been polled. */
 export type NewCycleState = Omit<CycleState, "historySince" | "polledThrough"> & {
   readonly [Key in "historySince" | "polledThrough"]: Instant | null;
 };
@@ -133,8 +133,8 @@ export async function beginCycle(
 }
 
 /**
- * Notes the window that the list could not serve, and what it answered. Windows that touch are one period: an order at a
- * bound spoils both. Throws LeaseLostError.
+ * Notes the window that the list could not serve, and what it answered. Windows that touch are one period: an order at
+ * a bound spoils both. Throws LeaseLostError.
  */
 export async function noteUnserved(
   pool: Pool,

@@ -11,9 +11,9 @@ import { makeLeadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
 
 /*
- * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads (leadership.ts),
- * and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the sweeps
- * (sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
+ * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads
+ * (leadership.ts), and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the
+ * sweeps (sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
  * another process continues where one has ended. Start at `makePoller`.
  */
 
@@ -34,9 +34,9 @@ interface CycleReport extends CycleCounts {
 
 export interface Poller {
   /**
-   * Runs one cycle, if this process leads and one is due. Continues from the stored cursor, so calling it too often or too
-   * rarely does no harm; a call during another one gets its report. Rejects only with the reason of `signal`, or with
-   * PollerClosedError.
+   * Runs one cycle, if this process leads and one is due. Continues from the stored cursor, so calling it too often or
+   * too rarely does no harm; a call during another one gets its report. Rejects only with the reason of `signal`, or
+   * with PollerClosedError.
    */
   runOnce(signal?: AbortSignal): Promise<CycleReport>;
   /** Calls runOnce whenever a cycle is due, until `close`. */

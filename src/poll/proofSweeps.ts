@@ -23,7 +23,7 @@ import type { WindowRead } from "./windows.ts";
 
 /** A request that fails so often in a row ends: after five minutes at the default interval. */
 const REQUEST_FAILURES_MAX = 10;
-/** Where a claim is dated ahead of the present, only a read of the order tells. */
+/** Claims that are dated further ahead of the present are in no list: only a read of the order tells. */
 const AHEAD_SECONDS = 60;
 
 /** Records a window as walked if it may be a proof: all of it was read, late enough, by clocks that agree. */
@@ -39,7 +39,9 @@ async function recordProof(
   return true;
 }
 
-/** What is not proved: its newest part first, or its oldest while the provider's list is in doubt. */
+/**
+ * Makes the sweep of what is not proved: its newest part first, or its oldest while the provider's list is in doubt.
+ */
 export function makeProofSweep(deps: PollDeps): Sweep {
   const { client, clock, logger, pool, intervalSeconds, marginSeconds } = deps;
   const { sourceId } = deps.source;
@@ -63,7 +65,9 @@ export function makeProofSweep(deps: PollDeps): Sweep {
     return past[0] ?? left[0];
   }
 
-  /** What borders on the proved part begins within it: so a change that was later than the margin is found. */
+  /**
+   * Lets a window that borders on the proved part begin within it: so a change that was later than the margin is found.
+   */
   async function reachBack(window: Window, { historySince, safeThrough }: CycleState): Promise<Window> {
     if (window.since !== safeThrough) return window;
     const known = await readKnownBefore(pool, { sourceId, before: window.since });
@@ -102,7 +106,7 @@ function newestFirst(left: Window, right: Window): number {
   return left.since < right.since ? 1 : -1;
 }
 
-/** The periods requested by people, newest part first: a request that fails gives way to the others. */
+/** Makes the sweep of the periods requested by people, newest part first: one that fails gives way to the others. */
 export function makePeriodSweep(deps: PollDeps): Sweep {
   const { pool, source } = deps;
   const span = makePastSpan(deps);

@@ -7,9 +7,9 @@ export interface Refetch {
   readonly reason: string;
   /** The database's text of the request time; identifies this request. */
   readonly requestedAt: string;
-  /** When the first of the reads was requested that found no such order; null if the last one found it. */
+  /** Time of the first of the reads that found no such order; null if the last one found it. */
   readonly missedAt: Instant | null;
-  /** What is proved excludes the order until this request ends. */
+  /** True while the proofs exclude the order, until this request ends. */
   readonly isExcepted: boolean;
 }
 
@@ -32,8 +32,8 @@ export async function requestRefetches(
 }
 
 /**
- * Makes a statement that requests single reads of the orders whose references a query returns: a list has omitted them. A
- * read is decisive by now, even if it had been put off while a clock was wrong.
+ * Makes a statement that requests single reads of the orders whose references a query returns: a list has omitted them.
+ * A read is decisive by now, even if it had been put off while a clock was wrong.
  */
 export const insertOmitted = (source: string, references: string) =>
   `insert into mirror.refetches (source_id, reference, reason, unconfirmed, omitted_at)
@@ -47,8 +47,8 @@ export const insertOmitted = (source: string, references: string) =>
    returning reference`;
 
 /**
- * Requests single reads of orders that are gone, for seven days: the waits grow with the time since then, from a margin to
- * a day. An order never ceases to be readable (spec, "States"), so this heals what was a fault of the provider.
+ * Requests single reads of orders that are gone, for seven days: the waits grow with the time since then, from a margin
+ * to a day. An order never ceases to be readable (spec, "States"), so this heals what was a fault of the provider.
  */
 export async function requestGone(
   pool: Pool,
@@ -67,8 +67,8 @@ export async function requestGone(
 }
 
 /**
- * Reads at most `limit` due requests: those of people, then those of events, then those of verifications, each as due. One
- * that was made in the future is due, because the database's clock was set back.
+ * Reads at most `limit` due requests: those of people, then those of events, then those of verifications, each as due.
+ * One that was made in the future is due, because the database's clock was set back.
  */
 export async function takeRefetches(
   pool: Pool,
@@ -126,7 +126,8 @@ from asked where mirror.same_instant(claim_version, $5) and not exists (
 
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
- * counts a difference in the verifications of its time, and withdraws the proof that a confirmed late event contradicts.
+ * counts a difference in the verifications of its time, and withdraws the proof that a confirmed late event
+ * contradicts.
  */
 export async function completeRefetch(
   pool: Pool,
@@ -163,8 +164,9 @@ export async function postponeRefetch(
 const FAILURES_MAX = 5;
 
 /**
- * Counts a failed read: the next one waits twice as long each time, and six hours once the order is in quarantine. There
- * it is shown once per request, even if a person dismisses it. Resolves with whether this failure has led to that.
+ * Counts a failed read: the next one waits twice as long each time, and six hours once the order is in quarantine.
+ * There it is shown once per request, even if a person dismisses it. Resolves with whether this failure has led to
+ * that.
  */
 export async function noteRefetchFailure(
   pool: Pool,

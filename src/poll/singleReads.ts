@@ -23,11 +23,11 @@ const UNAVAILABLE_MAX = 3;
 
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a read whose horizon lies
- * beyond the version that it shows, because only then nothing can change within that version, and if no claim is left that
- * the read does not show; or by two reads, a margin apart, that find no such order. An earlier read is applied and repeated
- * when it can tell more. A failed read is counted with its request, which then waits longer each time; it is sent once,
- * because it must not delay the others. Resolves with why no more were read although they are due; undefined if nothing is
- * wrong.
+ * beyond the version that it shows, because only then nothing can change within that version, and if no claim is left
+ * that the read does not show; or by two reads, a margin apart, that find no such order. An earlier read is applied and
+ * repeated when it can tell more. A failed read is counted with its request, which then waits longer each time; it is
+ * sent once, because it must not delay the others. Resolves with why no more were read although they are due; undefined
+ * if nothing is wrong.
  */
 export async function readOrders(
   deps: PollDeps,
@@ -87,8 +87,8 @@ async function noteFailure(
 }
 
 /**
- * Applies the answer as what it is: a path also takes an externalOrderId, so it may show another order than the one whose
- * reference was asked for. Then there is no such order.
+ * Applies the answer as what it is: a path also takes an externalOrderId, so it may show another order than the one
+ * whose reference was asked for. Then there is no such order.
  */
 async function applyAnswer(
   deps: PollDeps,
@@ -127,8 +127,8 @@ async function applyAnswer(
 }
 
 /**
- * Handles every answer that shows no such order. The order is gone with the second one in a row, a margin after the first,
- * unless the mirror has a claim that is too recent for such reads, or the list is in doubt.
+ * Handles every answer that shows no such order. The order is gone with the second one in a row, a margin after the
+ * first, unless the mirror has a claim that is too recent for such reads, or the list is in doubt.
  */
 async function applyAbsent(
   deps: PollDeps,

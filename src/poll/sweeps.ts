@@ -15,9 +15,9 @@ import type { WindowJob } from "./windows.ts";
  *                                                              short ─────────────┼─►
  *
  * The head sweep reads from the last head less a minute to now, for freshness. The proof sweep reads what is not proved
- * up to now less the margin: what is new, the history of a new source, what a breach withdrew. A walked window is a proof
- * only from the end of a head sweep that began after the walk and reaches back to the end of all that is walked without a
- * gap: an order that changed while its old window was being read has left that window, and is there.
+ * up to now less the margin: what is new, the history of a new source, what a breach withdrew. A walked window is a
+ * proof only from the end of a head sweep that began after the walk and reaches back to the end of all that is walked
+ * without a gap: an order that changed while its old window was being read has left that window, and is there.
  */
 
 const DAY_SECONDS = 86_400;
@@ -31,7 +31,7 @@ const SPAN_MIN_SECONDS = 2;
 /** A window that could not be proved, or that the list could not serve, is left out for this long. */
 const REST_MS = 600_000;
 
-/** What a sweep knows when it chooses a window. */
+/** Knowledge with which a sweep chooses a window. */
 export interface SweepView {
   /** The provider's current time, a lower bound. */
   readonly providerNow: Instant;
@@ -48,7 +48,7 @@ export interface Sweep {
   readonly rest?: Rest;
 }
 
-/** How long the windows of a sweep may be: halved if they are too large or fail, longer again if not. */
+/** The length of a sweep's windows: halved if they are too large or fail, longer again if not. */
 interface Span {
   seconds(): number;
   /** Makes the next window half as long as this one; false if it cannot be shorter. */

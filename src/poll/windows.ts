@@ -13,8 +13,8 @@ import type { PollState } from "./pollState.sql.ts";
 
 /*
  * Reads windows a page at a time, so that reading may pause between two pages for any length of time. Each page is
- * applied as it comes: applying may be repeated, and what a page shows is true whoever leads. Only the record of a window
- * needs the lease, and the sweep that chose the window writes it (sweeps.ts). Start at `readPage`.
+ * applied as it comes: applying may be repeated, and what a page shows is true whoever leads. Only the record of a
+ * window needs the lease, and the sweep that chose the window writes it (sweeps.ts). Start at `readPage`.
  */
 
 /** A window to read. */
@@ -30,7 +30,7 @@ export interface WindowJob {
   readonly noteFailure?: (message: string) => Promise<void>;
 }
 
-/** What was read of a window so far; all its pages are applied. */
+/** The part of a window that was read so far; all its pages are applied. */
 export interface WindowRead {
   readonly window: Window;
   /** Provider-clock instant at which the first page was requested, a lower bound. */
@@ -47,10 +47,10 @@ export interface WindowRead {
   readonly differed: readonly string[];
 }
 
-/** What the record of a window says: whether it may be a proof, if it was meant as one, or how far the head sweep is. */
+/** Outcome of a record: whether the window may be a proof, if it was meant as one, or how far the head sweep is. */
 export type Recorded = { readonly isProof: boolean } | PollState;
 
-/** What was read, and the effect. */
+/** Counts of what was read, and of the effect. */
 export interface ReadCounts {
   requests: number;
   /** Different orders, or states of orders, on the pages. */
@@ -61,7 +61,7 @@ export interface ReadCounts {
   unreadable: number;
 }
 
-/** How many orders a page may have: fewer once a page of the source had more bytes than an answer may have. */
+/** Limit of orders on a page: fewer once a page of the source had more bytes than an answer may have. */
 export interface PageRows {
   rows: number;
 }
@@ -73,7 +73,9 @@ export interface Reading extends WindowRead {
   readonly begunMs: number;
 }
 
-/** More pages than this are better read as several windows, so that each is recorded, and memory keeps fewer references. */
+/**
+ * More pages than this are better read as several windows, so that each is recorded, and memory keeps fewer references.
+ */
 const PAGES_MAX = 30;
 /** A window this short cannot be read in parts, so it may take as many pages as an import of a million orders. */
 const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
@@ -105,9 +107,9 @@ interface PageContext {
 }
 
 /**
- * Reads and applies the next page of a window, until its walk has an outcome: it was read, or has too many pages. An error
- * leaves the window as it was, to be continued. Throws WalkStalledError, SourceError, the database's errors, or the reason
- * of `signal`.
+ * Reads and applies the next page of a window, until its walk has an outcome: it was read, or has too many pages. An
+ * error leaves the window as it was, to be continued. Throws WalkStalledError, SourceError, the database's errors, or
+ * the reason of `signal`.
  */
 export async function readPage(deps: PollDeps, before: Reading, context: PageContext): Promise<Reading> {
   // A window whose record failed.
@@ -194,7 +196,7 @@ function referenceOf(element: ListElement): string | null {
   return element.kind === "order" ? element.snapshot.fields.reference : element.reference;
 }
 
-/** The mirror did not have what the provider shows; it may still not, where the key of the order did not allow the repair. */
+/** Whether the mirror had less than the provider shows; it may still, where the key of the order forbade the repair. */
 function differed({ verdict, conflict, version, storedVersion }: Decision): boolean {
   const isBehind = version !== null && storedVersion !== null && storedVersion < version;
   return verdict === "applied" || verdict === "corrected" || conflict || isBehind;

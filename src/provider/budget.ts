@@ -10,19 +10,19 @@ import type { RemainingEntry } from "./rateHeaders.ts";
  * Keeps the requests of this process within the provider's rates (spec, "Limits"): no 429 by us, and no request before
  * the end of Retry-After.
  *
- * Each policy has a lane of its own: a queue by priority with one request under way, one of high rate with a few. A place
- * in the lane is free again a fixed delay after the answer. The provider counts a request at some instant before its
- * answer, so it counts those of a place at least that delay apart, however slow the answers are. As `sustained` counts
- * all requests, each lane has a fixed share of it: no lane needs to know what another does, and neither do two processes.
- * What the provider refuses, or says to be used up, blocks all lanes of that policy until the time that it names. Start
- * reading at makeBudget.
+ * Each policy has a lane of its own: a queue by priority with one request under way, one of high rate with a few. A
+ * place in the lane is free again a fixed delay after the answer. The provider counts a request at some instant before
+ * its answer, so it counts those of a place at least that delay apart, however slow the answers are. As `sustained`
+ * counts all requests, each lane has a fixed share of it: no lane needs to know what another does, and neither do two
+ * processes. What the provider refuses, or says to be used up, blocks all lanes of that policy until the time that it
+ * names. Start reading at makeBudget.
  */
 
 /** Policies of the spec, "Limits". */
 const POLICIES = ["sustained", "order-list", "geocoding"] as const;
 export type PolicyName = (typeof POLICIES)[number];
 
-/** By which p-queue decides who is next. */
+/** The ranks by which p-queue decides who is next. */
 const PRIORITIES: Readonly<Record<Priority, number>> = { poll: 3, refetch: 2, backfill: 1, verify: 0 };
 
 /** The limits of the spec, per organization and mode. */
@@ -33,14 +33,14 @@ export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
 };
 
 /**
- * How the lanes share what `sustained` allows. Poller and web are two processes with a budget each, and the only lane that
- * both use is `sustained`: with it counted twice, the sum is 1.
+ * How the lanes share what `sustained` allows. Poller and web are two processes with a budget each, and the only lane
+ * that both use is `sustained`: with it counted twice, the sum is 1.
  */
 const SHARES: Readonly<Record<PolicyName, number>> = { "order-list": 0.1, geocoding: 0.4, sustained: 0.25 };
 
 /*
- * A slow answer holds up one place, not a lane with several. Places may be counted at the same instant, so n of them can
- * exceed a lane's rate by n - 1 requests: with one for each ten requests per 10 s that is within our headroom.
+ * A slow answer holds up one place, not a lane with several. Places may be counted at the same instant, so n of them
+ * can exceed a lane's rate by n - 1 requests: with one for each ten requests per 10 s that is within our headroom.
  */
 const PLACES_MAX = 12;
 const PLACE_INTERVAL_MS = 1_000;
@@ -56,7 +56,7 @@ interface Turn {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What an answer says about rates (spec, "Limits"). */
+/** An answer's words about rates (spec, "Limits"). */
 export interface RateLesson {
   readonly remaining: readonly RemainingEntry[];
   /** The delay that a 429 asks for; null for any other answer. */
@@ -69,8 +69,8 @@ export type Learn = (lesson: RateLesson) => readonly PolicyName[];
 /** Keeps all requests of this process for one organization and mode within the provider's rates. */
 export interface Budget {
   /**
-   * Sends a request when it is its turn, and settles as `send` does. Rejects with the signal's reason if that is aborted
-   * first, and with a ProviderError that names the time if the provider allows no request for longer than 30 s.
+   * Sends a request when it is its turn, and settles as `send` does. Rejects with the signal's reason if that is
+   * aborted first, and with a ProviderError that names the time if the provider allows no request for longer than 30 s.
    */
   run<Result>(turn: Turn, send: (learn: Learn) => Promise<Result>): Promise<Result>;
 }
@@ -104,7 +104,7 @@ export function makeBudget({ clock, limits = SPEC_LIMITS, listIntervalMs, share 
     const untilMs = () => Math.max(...counted.map((each) => blockedUntilMs[each]));
     return new Lane({ clock, policy, spacingMs, blockedUntilMs: untilMs });
   });
-  /** So many requests may be under way that an answer did not count. */
+  /** Requests that may be under way and that an answer did not count. */
   const places = mapPolicies((policy) =>
     POLICIES.filter((lane) => policiesOf(lane).includes(policy)).reduce(
       (sum, lane) => sum + lanes[lane].places,

@@ -15,7 +15,7 @@ interface ProviderErrorFacts {
   readonly code?: string | null;
   readonly requestId?: string | null;
   readonly policy?: string | null;
-  /** By default `later` when nobody answered or the answer was unusable, and `never` after a refusal. */
+  /** Default: `later` when nobody answered or the answer was unusable, and `never` after a refusal. */
   readonly retry?: Retry;
   readonly fix?: string | undefined;
   readonly cause?: unknown;
@@ -24,14 +24,14 @@ interface ProviderErrorFacts {
 }
 
 /**
- * Everything that the provider's client throws for a request. The message has the endpoint, the status and the code, but
- * no text from a body and no reference: those may be personal data. `failure` says what kind of failure it is:
+ * Everything that the provider's client throws for a request. The message has the endpoint, the status and the code,
+ * but no text from a body and no reference: those may be personal data. `failure` says what kind of failure it is:
  *
  * - `key_refused`: 401; `not_found`: the provider says `order_not_found`;
  * - `rate_limited`: 429, or not sent because its turn is too far away; `retry.afterMs` and `policy` say more;
- * - `timeout`, `unavailable` (no answer, one that was cut off, a 5xx, or a 404 or 410 for one order without that code, which
- *   any gateway may send), `unreadable` (a success that is not JSON, or not as in the spec), `too_large` (a success with
- *   more bytes than are read): whether the provider did what was asked is unknown;
+ * - `timeout`, `unavailable` (no answer, one that was cut off, a 5xx, or a 404 or 410 for one order without that code,
+ *   which any gateway may send), `unreadable` (a success that is not JSON, or not as in the spec), `too_large` (a
+ *   success with more bytes than are read): whether the provider did what was asked is unknown;
  * - `refused`: everything else, by `status` and `code`.
  */
 export class ProviderError extends SourceError {
@@ -73,13 +73,15 @@ export interface RefusedAnswer {
   readonly namesOrder: boolean;
   readonly status: number;
   readonly refusal: ProviderRefusal;
-  /** Of a 429, or of a 5xx with Retry-After, bounded; null for any other answer. */
+  /** The wait that a 429 or a 5xx with Retry-After asks for, bounded; null for any other answer. */
   readonly retryAfterMs: number | null;
   readonly policy: string | null;
   readonly answer?: RawAnswer | undefined;
 }
 
-/** The parts of an error body that are read; `message` names the policy of a 429 (spec, "Limits"), and is never shown. */
+/**
+ * The parts of an error body that are read; `message` names the policy of a 429 (spec, "Limits"), and is never shown.
+ */
 export type ProviderRefusal = Readonly<Record<"code" | "message" | "requestId", string | null>>;
 
 /** The body was missing or unreadable. */
@@ -99,7 +101,7 @@ const refusalBody = z.object({
   request_id: requestId,
 });
 
-/** What the business can do about a refusal (spec, "Errors"). */
+/** The business's remedy for each refusal (spec, "Errors"). */
 const FIXES: ReadonlyMap<string | null, string> = new Map([
   ["invalid_api_key", "check the key: it is missing, unknown, or of the other mode"],
   ["subscription_inactive", "pay the subscription; until then only reads work"],
@@ -155,7 +157,7 @@ export function makeRefusalError(refused: RefusedAnswer): ProviderError {
   return new ProviderError(text, { ...facts, failure, fix });
 }
 
-/** What is waited for, and how long. */
+/** Names the policy that is waited for, and how long. */
 function describeLimit(policy: string | null, retryAfterMs: number | null): string {
   const name = policy === null ? "" : `, by "${policy}"`;
   return retryAfterMs === null ? name : `${name}, for ${Math.ceil(retryAfterMs / 1_000)} s`;

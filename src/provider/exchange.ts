@@ -258,7 +258,10 @@ export function parseAnswer<Schema extends z.ZodType>(
   throw makeUnreadable(endpoint, answer, describeMistakes(result.error));
 }
 
-/** The system's or fetch's code, such as ` (ECONNREFUSED)`; fetch hides it in a cause. Codes only: texts may quote input. */
+/**
+ * The system's or fetch's code, such as ` (ECONNREFUSED)`; fetch hides it in a cause. Codes only: texts may quote
+ * input.
+ */
 function nameCause(error: unknown): string {
   let cause = error;
   while (cause instanceof Error) {
@@ -269,12 +272,15 @@ function nameCause(error: unknown): string {
   return "";
 }
 
-/** Such as `POST /v1/orders`. */
+/** Names the endpoint of a request, such as `POST /v1/orders`. */
 export function describeEndpoint({ method, route }: ProviderRequest): string {
   return `${method} ${route}`;
 }
 
-/** All bytes of a body; undefined if it has more than `bytesMax`, whose rest is not read. Rejects with the body's errors. */
+/**
+ * All bytes of a body; undefined if it has more than `bytesMax`, whose rest is not read. Rejects with the body's
+ * errors.
+ */
 export async function readBytes(
   body: AsyncIterable<Uint8Array> | null,
   bytesMax: number,

@@ -20,7 +20,10 @@ interface TimedAnswer {
   readonly receivedAtMs: number;
 }
 
-/** The provider's clock. It is trusted only while it agrees with our database's; otherwise the earlier of the two counts. */
+/**
+ * The provider's clock. It is trusted only while it agrees with our database's; otherwise the earlier of the two
+ * counts.
+ */
 export interface ProviderClock extends SourceClock {
   /** Learns from an answer; one without a readable `Date` header is ignored. */
   observe(answer: TimedAnswer): void;

@@ -14,7 +14,7 @@ const RETRY_AFTER_MIN_MS = 1_000;
 const RETRY_AFTER_MAX_MS = 3_155_760_000_000;
 /** A longer reset of a policy is cut: it is advice about a window of seconds, not a refusal. */
 const RESET_MAX_MS = 600_000;
-/** When Retry-After is missing or malformed: the measuring window of the spec, "Limits". */
+/** Used for a Retry-After that is missing or malformed: the measuring window of the spec, "Limits". */
 const RETRY_AFTER_DEFAULT_MS = 10_000;
 
 const SECONDS = /^\d{1,15}$/;
@@ -39,7 +39,8 @@ function readDelayMs(field: string, sentAt: Instant): number | null {
 
 /**
  * What the members of `RateLimit` say, an RFC 9651 list whose members are named by a string or a token (the draft's
- * examples use both). A malformed list is empty, and malformed members are omitted, as the draft requires; never throws.
+ * examples use both). A malformed list is empty, and malformed members are omitted, as the draft requires; never
+ * throws.
  */
 export function readRemaining(headers: Headers): RemainingEntry[] {
   try {

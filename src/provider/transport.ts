@@ -14,10 +14,11 @@ import {
 } from "./exchange.ts";
 import type { ProviderClock } from "./providerClock.ts";
 
-// Sends requests: each waits for its turn in the budget, ends at its deadline, and is sent again only where that is safe.
+// Sends requests: each waits for its turn in the budget, ends at its deadline, and is sent again only where that is
+// safe.
 
 export interface RequestOptions extends SourceReadOptions {
-  /** How much longer than the deadline an answer may take, because the request asks for a wait; default 0. */
+  /** Milliseconds beyond the deadline that an answer may take, because the request asks for a wait; default 0. */
   readonly waitMs?: number | undefined;
   /** Abandons the wait for a turn in the budget, but nothing that was sent. */
   readonly turnSignal?: AbortSignal | undefined;
@@ -27,7 +28,7 @@ export interface RequestOptions extends SourceReadOptions {
 export type SendRequest = (request: ProviderRequest, options: RequestOptions) => Promise<ProviderAnswer>;
 
 export interface Answered {
-  /** Such as `GET /v1/orders/{reference}`: the route, without the order's name. */
+  /** The method and route, such as `GET /v1/orders/{reference}`, without the order's name. */
   readonly endpoint: string;
   /** The narrowest rate policy that it counts against; each counts against `sustained` as well. */
   readonly policy: PolicyName;
@@ -36,7 +37,7 @@ export interface Answered {
 }
 
 export interface TransportDeps extends Target {
-  /** One per organization and mode, shared by all clients of this process. */
+  /** The budget of the organization and mode, shared by all clients of this process. */
   readonly budget: Budget;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "debug">;

@@ -41,9 +41,9 @@ const LIMITS: GroupCommitLimits = {
 
 export interface GroupCommit {
   /**
-   * Resolves when the event is committed. Rejects with UnavailableError if that is not certain after at most 2 s, when the
-   * row may have been written all the same, so that the sender's next try is a duplicate; and with EventRefusedError if
-   * Postgres refuses this event.
+   * Resolves when the event is committed. Rejects with UnavailableError if that is not certain after at most 2 s, when
+   * the row may have been written all the same, so that the sender's next try is a duplicate; and with
+   * EventRefusedError if Postgres refuses this event.
    */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
 }
@@ -104,7 +104,7 @@ export function makeGroupCommit(deps: {
     }
   }
 
-  /** One bad row must not fail the others of its batch. */
+  /** Commits each event by itself: a bad row must not fail the others of its batch. */
   async function commitSingly(batch: readonly Waiter[]): Promise<void> {
     for (const waiter of batch) {
       if (!waiter.isFinished()) await commit([waiter]);
@@ -179,7 +179,7 @@ class CommitQueue {
     });
   }
 
-  /** How many wait for the next commit. */
+  /** Number of events that wait for the next commit. */
   get waitingRows(): number {
     return this.#waiting.length;
   }

@@ -108,8 +108,8 @@ export interface OverdueQuery {
 }
 
 /**
- * Lists inbox positions that have awaited a decision for at least `olderThanSeconds`, oldest first, at most `limit`; and
- * those that were received in the future, because the database's clock was set back.
+ * Lists inbox positions that have awaited a decision for at least `olderThanSeconds`, oldest first, at most `limit`;
+ * and those that were received in the future, because the database's clock was set back.
  *
  * Nothing is claimed: applying an event twice concurrently is harmless, and its decision removes it from here.
  */
@@ -127,8 +127,8 @@ export async function takeOverdue(pool: Pool, query: OverdueQuery): Promise<numb
 }
 
 /**
- * Finds the position beyond which an event of these sources may await a decision, as far as those beyond `afterSeq` tell: the
- * last one in the inbox if none does.
+ * Finds the position beyond which an event of these sources may await a decision, as far as those beyond `afterSeq`
+ * tell: the last one in the inbox if none does.
  */
 export async function findFirstPending(
   pool: Pool,

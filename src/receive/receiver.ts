@@ -13,10 +13,11 @@ import type { IncomingEvent } from "./inbox.sql.ts";
 import type { RefusedRequest } from "./refusedRequests.ts";
 
 /*
- * The webhook endpoint. It promises: 200 only for an event that is committed to the inbox, and nothing unauthenticated in the
- * database. Everything authenticated is stored, even if it is not JSON or of an unknown type: that is not the sender's
- * concern. 4xx is only for what can never be accepted; our own faults are 5xx, which senders retry. `makeReceiver` reads and
- * verifies, commits (`groupCommit.ts`, `inbox.sql.ts`), answers, and then notifies the workers.
+ * The webhook endpoint. It promises: 200 only for an event that is committed to the inbox, and nothing unauthenticated
+ * in the database. Everything authenticated is stored, even if it is not JSON or of an unknown type: that is not the
+ * sender's concern. 4xx is only for what can never be accepted; our own faults are 5xx, which senders retry.
+ * `makeReceiver` reads and verifies, commits (`groupCommit.ts`, `inbox.sql.ts`), answers, and then notifies the
+ * workers.
  */
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
@@ -36,19 +37,19 @@ const EVENT_ID_LENGTH_MAX = 255;
 /** The user agent of `doctor`, whose unsigned calls are no evidence that the provider signs in another way. */
 export const EXAMINER = "order-mirror-doctor";
 
-/** How a call to the webhook endpoint ended. */
+/** The end of a call to the webhook endpoint. */
 export interface CallEnd {
   /** Null if no source has the address. */
   readonly sourceId: string | null;
   readonly outcome: ReceiveOutcome;
-  /** What was wrong with the signature, if that was the reason. */
+  /** The fault of the signature, if that was the reason. */
   readonly reason?: SignatureRefusal | undefined;
   /** From the arrival of the whole request to the decision: a slow sender is not our slowness. */
   readonly durationMs: number;
 }
 
 export interface ReceiverDeps {
-  /** By source id, as in the address `/webhooks/:source`. A source that is not listed has no address. */
+  /** Verifiers by source id, as in the address `/webhooks/:source`. A source that is not listed has no address. */
   readonly sources: ReadonlyMap<string, { readonly verifier: Verifier | null }>;
   /** Resolves once the event is committed; `seq` is null if it was already there. */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
@@ -72,7 +73,7 @@ export interface ReceivedCall {
   readonly body: Uint8Array | string;
 }
 
-/** What a call is answered. */
+/** The answer to a call. */
 export interface ReceiverAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -236,8 +237,8 @@ type BodyReading =
 /**
  * Reads the body as raw bytes, at most `limitBytes`.
  *
- * "body_already_read": a parser in front of us has read it, and its bytes are gone. "overloaded": the budget has no room. Never
- * rejects.
+ * "body_already_read": a parser in front of us has read it, and its bytes are gone. "overloaded": the budget has no
+ * room. Never rejects.
  */
 function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudget): Promise<BodyReading> {
   const read = takeReadBody(req);
@@ -351,7 +352,7 @@ export function listHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">)
  * @internal
  */
 export function chooseEventId(event: {
-  /** As in the body. */
+  /** The id in the body. */
   readonly bodyId: unknown;
   readonly bodyHash: Buffer;
   readonly headerId: string | null;
@@ -422,7 +423,7 @@ const ANSWERS = {
   draining: answerWith(503, "unavailable", { ...RETRY_LATER, Connection: "close" }),
 } as const satisfies Record<string, Answer>;
 
-/** How a request to the webhook endpoint ended; `aborted`: the sender disconnected before the answer. */
+/** The outcome of a request to the webhook endpoint; `aborted`: the sender disconnected before the answer. */
 type ReceiveOutcome = keyof typeof ANSWERS | "aborted";
 
 /** Sends the answer of an outcome, unless the sender is gone or something else has already answered. */

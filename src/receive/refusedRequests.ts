@@ -31,7 +31,7 @@ const PRIVATE_NAME =
 /** A webhook request whose signature did not verify. */
 export interface RefusedRequest {
   readonly sourceId: string;
-  /** What was wrong with its signature. */
+  /** The fault of its signature. */
   readonly reason: SignatureRefusal;
   /** Every value of every header, by its name in lower case. */
   readonly headers: NodeJS.Dict<string[]>;
@@ -44,8 +44,8 @@ export interface RefusedRequest {
 export const refusedFolder = (dataDir: string): string => path.resolve(dataDir, "refused-requests");
 
 /**
- * Removes all stored requests: any of them may be about a person whose data has to go. Returns of how many sources there
- * were some. Rejects with the system's error if the folder may not be changed.
+ * Removes all stored requests: any of them may be about a person whose data has to go. Returns of how many sources
+ * there were some. Rejects with the system's error if the folder may not be changed.
  */
 export async function removeRefusedRequests(folder: string): Promise<number> {
   const files = await listFiles(folder);
@@ -64,8 +64,8 @@ async function listFiles(folder: string): Promise<string[]> {
 }
 
 /**
- * Stores the last `limit` refused requests of each source in a file in `folder`, for `identify-signature`: at most one per
- * second, none with a body of more than 64 KiB, each for at most a day.
+ * Stores the last `limit` refused requests of each source in a file in `folder`, for `identify-signature`: at most one
+ * per second, none with a body of more than 64 KiB, each for at most a day.
  *
  * A body is personal data, and finding the scheme needs every byte of it. So only this process's account may read the
  * files. They are not in the database, which nothing unauthenticated reaches, nor in its backups. @internal
@@ -112,8 +112,8 @@ export function makeRefusedRequests(deps: { folder: string; limit: number; clock
 }
 
 /**
- * Keeps refused webhook requests for `identify-signature` while CAPTURE_REFUSED is set; without it removes what was kept, and
- * returns undefined. Throws ConfigurationError when the folder cannot be written to.
+ * Keeps refused webhook requests for `identify-signature` while CAPTURE_REFUSED is set; without it removes what was
+ * kept, and returns undefined. Throws ConfigurationError when the folder cannot be written to.
  */
 export async function captureRefused(deps: {
   readonly config: Pick<Config, "dataDir" | "captureRefused">;
@@ -167,8 +167,8 @@ function parseLines(text: string): StoredRequest[] {
 }
 
 /**
- * Reads the requests that are kept in `folder`, newest first; none if nothing was kept. Throws ConfigurationError if this
- * account may not read them.
+ * Reads the requests that are kept in `folder`, newest first; none if nothing was kept. Throws ConfigurationError if
+ * this account may not read them.
  */
 export async function readRefusedRequests(
   folder: string,
