@@ -9,7 +9,7 @@ import type {
   WindowPage,
 } from "../domain/source/orderSource.ts";
 import type { WalkRequest } from "../domain/window/walk.ts";
-import { listBranchesResponseSchema, type ListBranchesResponse } from "../wire/api.ts";
+import { listBranchesResponseSchema } from "../wire/api.ts";
 import type { listParametersSchema } from "../wire/listParameters.ts";
 import { readListed, readOrderResponse, readPage, type RawPage } from "../wire/order.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
@@ -51,25 +51,12 @@ export interface OrderAnswer extends Answer {
   readonly snapshot: Snapshot;
 }
 
-/** Branches, with the exact text of each in the same order. */
-export type BranchesPage = ListBranchesResponse & { readonly raws: readonly string[] };
-
 /**
  * Reads of the provider. Each request waits for its turn in the budget, and is sent again after network and server
  * failures. Each throws a ProviderError, or the reason of the caller's signal. `reference` may be an externalOrderId.
  */
-export interface ProviderClient extends OrderSource {
-  /** GET /v1/orders/{reference}. */
-  getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
-  /** GET /v1/orders: one page. */
-  listOrders(query: ListOrdersQuery, options?: RequestOptions): Promise<OrdersPage>;
-  /** GET /v1/branches. Paging is assumed to work as in GET /v1/orders. */
-  listBranches(
-    page?: { limit?: number | undefined; offset?: number | undefined },
-    options?: RequestOptions,
-  ): Promise<BranchesPage>;
-  readonly providerClock: ProviderClock;
-}
+export type ProviderClient = ReturnType<typeof makeReads> &
+  OrderSource & { readonly providerClock: ProviderClock };
 
 export type ProviderClientDeps = TransportDeps & { readonly apiKey: string };
 
@@ -102,22 +89,28 @@ async function listWindow(
 
 function makeReads(send: SendRequest) {
   return {
-    async getOrder(reference, options = {}) {
+    /** GET /v1/orders/{reference}. */
+    async getOrder(reference: string, options: RequestOptions = {}): Promise<OrderAnswer> {
       const route = "/v1/orders/{reference}";
       const request = { method: "GET", route, policy: "sustained", reference, safe: true } as const;
       return readOrderAnswer(`GET ${route}`, await send(request, options));
     },
-    async listOrders(query, options = {}) {
+    /** GET /v1/orders: one page. */
+    async listOrders(query: ListOrdersQuery, options: RequestOptions = {}): Promise<OrdersPage> {
       const request = { method: "GET", route: "/v1/orders", policy: "order-list", safe: true } as const;
       return readOrdersPage(await send({ ...request, query: encodeQuery(query) }, options));
     },
-    async listBranches(page = {}, options = {}) {
+    /** GET /v1/branches, with the exact text of each. Paging is assumed to work as in GET /v1/orders. */
+    async listBranches(
+      page: { limit?: number | undefined; offset?: number | undefined } = {},
+      options: RequestOptions = {},
+    ) {
       const request = { method: "GET", route: "/v1/branches", policy: "sustained", safe: true } as const;
       const answer = await send({ ...request, query: encodeQuery(page) }, options);
       const branches = parseAnswer(listBranchesResponseSchema, "GET /v1/branches", answer);
       return { ...branches, raws: rawElements(rawMember(answer.text, "data") ?? "[]") };
     },
-  } satisfies Partial<ProviderClient>;
+  };
 }
 
 function readOrdersPage(answer: ProviderAnswer): OrdersPage {

@@ -127,46 +127,45 @@ function makeUnsendable(why: string): ProviderError {
   return new ProviderError(text, { failure: "refused", code: UNSENDABLE });
 }
 
-export interface ExchangeRequest {
+interface ExchangeRequest {
   readonly prepared: PreparedRequest;
   readonly learn: Learn;
   readonly signal: AbortSignal;
 }
 
-/** The head of a success, whose body was not read. */
-interface Opened {
-  readonly response: Response;
-  readonly requestedAt: Instant;
-}
-
-/** Sends a request once, up to the head or to the end of its answer. Both throw a ProviderError. */
+/** Makes what sends a request once, up to the head or to the end of its answer. Both throw a ProviderError. */
 export function makeExchange({ clock, providerClock }: { clock: Clock; providerClock: ProviderClock }) {
-  async function openOnce({ prepared, learn, signal }: ExchangeRequest): Promise<Opened> {
+  /** Resolves with the head of a success. */
+  async function open({ prepared, learn, signal }: ExchangeRequest) {
+    const { request, url, init } = prepared;
     const startedAtMs = clock.monotonicMs();
-    const response = await fetch(prepared.url, { ...prepared.init, signal });
-    const { headers, status } = response;
-    providerClock.observe({ date: headers.get("date"), receivedAtMs: clock.monotonicMs() });
-    const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
-    const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
-    const refused = learn({ remaining: readRemaining(headers), refusedForMs });
-    if (!response.ok) throw await readRefused(prepared.request, response, { retryAfterMs, refused });
-    return { response, requestedAt: providerClock.instantAt(startedAtMs) };
+    try {
+      const response = await fetch(url, { ...init, signal });
+      const { headers, status } = response;
+      providerClock.observe({ date: headers.get("date"), receivedAtMs: clock.monotonicMs() });
+      const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
+      const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
+      const refused = learn({ remaining: readRemaining(headers), refusedForMs });
+      if (!response.ok) throw await readRefused(request, response, { retryAfterMs, refused });
+      return { response, requestedAt: providerClock.instantAt(startedAtMs) };
+    } catch (error) {
+      throw toUnavailable(request, { error, signal });
+    }
   }
 
-  async function exchangeOnce(parts: ExchangeRequest): Promise<ProviderAnswer> {
-    const { response, requestedAt } = await openOnce(parts);
+  async function exchange(sent: ExchangeRequest): Promise<ProviderAnswer> {
+    const { request } = sent.prepared;
+    const { response, requestedAt } = await open(sent);
     const { headers, status } = response;
-    const { text, value } = await readJsonBody(describeEndpoint(parts.prepared.request), response);
+    const { text, value } = await readJsonBody(describeEndpoint(request), response).catch(
+      (error: unknown) => {
+        throw toUnavailable(request, { error, signal: sent.signal });
+      },
+    );
     return { status, headers, text, value, requestId: readRequestId(value), requestedAt };
   }
 
-  const explain = (parts: ExchangeRequest) => (error: unknown) => {
-    throw toUnavailable(parts.prepared.request, { error, signal: parts.signal });
-  };
-  return {
-    open: (parts: ExchangeRequest) => openOnce(parts).catch(explain(parts)),
-    exchange: (parts: ExchangeRequest) => exchangeOnce(parts).catch(explain(parts)),
-  };
+  return { open, exchange };
 }
 
 /** The error for an unsuccessful answer. `refused` are the policies that a 429 may refer to. */
