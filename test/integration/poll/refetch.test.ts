@@ -4,7 +4,7 @@ import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
-import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import {
   makeMemoryProvider,
@@ -33,6 +33,8 @@ const request = (reference: string) =>
 const readRequests = async () =>
   (await pool.query("select reference, attempts, failures from mirror.refetches order by reference")).rows;
 
+const readProved = async () => (await pool.query("select from mirror.proved")).rowCount!;
+
 /** Polls, with every wait of a request ended, until the order was read singly that many times. */
 const readSingly = (poller: Poller, times: number) =>
   vi.waitUntil(
@@ -58,6 +60,17 @@ it("reads an order until its version is settled, however many reads failed befor
   expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY, failures: MANY }]);
   await readSingly(poller, MANY + 1);
   expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY + 1, failures: 0 }]);
+});
+
+it("reads an order that was asked for before the database's clock was set back", async () => {
+  const poller = makeSut();
+  await pollUntil(poller, async () => (await readProved()) > 0);
+  provider.put("R1", secondsAgo(HOUR));
+  await request("R1");
+  const later = "clock_timestamp() + interval '1 hour'";
+  await pool.query(`update mirror.refetches set requested_at = ${later}, next_attempt_at = ${later}`);
+  await pollUntil(poller, () => Promise.resolve(provider.singleReads.length > 0));
+  expect(provider.singleReads[0]).toBe("R1");
 });
 
 it("reads an order again when its updatedAt can be settled, and not before", async () => {
