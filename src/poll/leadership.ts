@@ -66,7 +66,11 @@ export function makeLeadership(deps: {
 
   function keep(term: OpenTerm): void {
     const renewal = makeLoop({
-      run: () => renew(term),
+      async run() {
+        const askedMs = clock.monotonicMs();
+        if (await renewLease(pool, term.lease, { ttlMs })) term.trustedUntilMs = askedMs + ttlMs;
+        else endLost(term);
+      },
       everyMs: ttlMs / RENEWALS_PER_TTL,
       pausesFirst: true,
       onError(error) {
@@ -79,12 +83,6 @@ export function makeLeadership(deps: {
     });
     term.signal.addEventListener("abort", () => void renewal.stop());
     renewal.start();
-  }
-
-  async function renew(term: OpenTerm): Promise<void> {
-    const askedMs = clock.monotonicMs();
-    if (await renewLease(pool, term.lease, { ttlMs })) term.trustedUntilMs = askedMs + ttlMs;
-    else endLost(term);
   }
 
   function endLost(term: OpenTerm): void {
