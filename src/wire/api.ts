@@ -76,7 +76,6 @@ export const listBranchesResponseSchema = z.looseObject({
   // The spec says that responses carry it, but shows it only for lists of orders and single ones.
   request_id: z.string().optional(),
 });
-export type ListBranchesResponse = z.infer<typeof listBranchesResponseSchema>;
 
 export const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
 
