@@ -4,11 +4,10 @@ import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import { describeDelay } from "../../domain/duration.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html, type Html } from "../../html/html.ts";
-import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
+import { renderChoice, renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
 import {
   readField,
   sendRefusal,
-  renderChoice,
   renderPaging,
   sendPage,
   viewerOf,

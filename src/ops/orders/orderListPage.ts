@@ -6,7 +6,7 @@ import type { Standing } from "../../health/conditions/standing.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { eventAddress, orderAddress } from "../../health/pageAddresses.ts";
 import { html, type Html } from "../../html/html.ts";
-import { renderTable } from "../../html/parts.ts";
+import { renderChoice, renderTable } from "../../html/parts.ts";
 import { writeCsv } from "../../orders/exportOrders.sql.ts";
 import {
   countListedOrders,
@@ -22,15 +22,7 @@ import {
   type ListSort,
   type SearchHit,
 } from "../../orders/orderList.sql.ts";
-import {
-  readField,
-  redirect,
-  sendRefusal,
-  renderChoice,
-  renderPaging,
-  sendPage,
-  type Page,
-} from "../page.ts";
+import { readField, redirect, sendRefusal, renderPaging, sendPage, type Page } from "../page.ts";
 import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";

@@ -1,6 +1,7 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import {
   renderAction,
+  renderChoice,
   renderFacts,
   renderGood,
   renderInstant,
@@ -173,9 +174,13 @@ type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 function renderWorld(overview: Overview): Html {
   const { speed, ordersPerMinute } = overview;
-  const mode = html`<label
-    >Mode ${renderChoice({ name: "mode", choices: ["live", "test"], chosen: "live", label: "Mode" })}</label
-  >`;
+  const mode = renderChoice({
+    label: "Mode",
+    name: "mode",
+    words: ["live", "test"],
+    chosen: "live",
+    any: null,
+  });
   return html`<section>
     <h2>World</h2>
     ${renderForm("dials", "Set", [
@@ -200,10 +205,7 @@ function renderScenarios(): Html {
   return html`<section>
     <h2>Scenarios</h2>
     <form class="row" method="post" action="/_sandbox/scenarios">
-      <label
-        >Scenario
-        ${renderChoice({ name: "scenario", choices: NAMES, chosen: NAMES[0] ?? "", label: "Scenario" })}</label
-      >
+      ${renderChoice({ label: "Scenario", name: "scenario", words: NAMES, chosen: null, any: null })}
       <label>Reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">Trigger</button>
     </form>
@@ -240,30 +242,9 @@ function renderFaults(faults: Faults): Html {
 const wordsOf = (name: keyof Faults) => faultsSchema.shape[name].description ?? name;
 
 function renderFault(name: keyof Faults, faults: Faults): Html {
-  const label = wordsOf(name);
-  const value = String(faults[name]);
-  const look = faults[name] === NO_FAULTS[name] ? "" : "on";
+  const label = html`${wordsOf(name)} <code>${name}</code>`;
+  const chosen = String(faults[name]);
   const field = faultsSchema.shape[name].unwrap();
-  const dial =
-    "options" in field
-      ? renderChoice({ name, choices: field.options, chosen: value, look, label })
-      : html`<input class="${look}" name="${name}" value="${value}" />`;
-  return html`<label
-    ><span>${label} <code>${name}</code></span> ${dial}</label
-  >`;
-}
-
-function renderChoice(choice: {
-  readonly name: string;
-  readonly choices: readonly string[];
-  readonly chosen: string;
-  readonly label: string;
-  readonly look?: string;
-}): Html {
-  const { name, choices, chosen, label, look = "" } = choice;
-  return html`<select class="${look}" name="${name}" aria-label="${label}">
-    ${choices.map((each) =>
-      each === chosen ? html`<option selected>${each}</option>` : html`<option>${each}</option>`,
-    )}
-  </select>`;
+  if ("options" in field) return renderChoice({ label, name, words: field.options, chosen, any: null });
+  return html`<label>${label} <input name="${name}" value="${chosen}" /></label>`;
 }
