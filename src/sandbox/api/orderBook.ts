@@ -3,14 +3,7 @@ import { chance } from "../world/chance.ts";
 import { addMillis, shownTime, type SandboxState } from "../world/state.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { emitEvents, type DeliveryPlan } from "../events/events.ts";
-import {
-  insertLateChange,
-  putOrders,
-  readLateNumbers,
-  readOrder,
-  takeOrderNumbers,
-  type OrderName,
-} from "./orders.sql.ts";
+import { putStates, readOrder, takeOrderNumbers, type OrderName } from "./orders.sql.ts";
 import { cutTo, type OrderRow } from "./orderRow.ts";
 import type { Status } from "./parameters.ts";
 import type { Connection } from "../world/world.sql.ts";
@@ -140,22 +133,12 @@ function stamp(state: SandboxState, before?: OrderRow): { at: Instant; updatedAt
   return { at, updatedAt: goesBack ? before.updatedAt : updatedAt };
 }
 
-/** Writes rows that are visible immediately, or stores them for later visibility. */
+/** Stores rows, a share of them for later visibility. */
 async function store(state: SandboxState, connection: Connection, rows: readonly OrderRow[]): Promise<void> {
-  const faults = state.faults.current();
+  const { lateCommitShare, lateCommitMs } = state.faults.current();
   const now = state.clock.now();
-  const seen: OrderRow[] = [];
-  const waiting = await readLateNumbers(
-    connection,
-    rows.map((row) => row.number),
-  );
-  for (const row of rows) {
-    const isHit = chance(state.dials.seed, "late", row.number, row.status) < faults.lateCommitShare;
-    const lateMs = isHit ? faults.lateCommitMs : 0;
-    // A change must not become visible before an earlier one of the same order.
-    const waits = waiting.has(row.number);
-    if (lateMs > 0 || waits) await insertLateChange(connection, row, addMillis(now, lateMs));
-    else seen.push(row);
-  }
-  if (seen.length > 0) await putOrders(connection, seen);
+  const isLate = (row: OrderRow) =>
+    chance(state.dials.seed, "late", row.number, row.status) < lateCommitShare;
+  const states = rows.map((row) => ({ row, visibleAt: isLate(row) ? addMillis(now, lateCommitMs) : now }));
+  await putStates(connection, states, now);
 }

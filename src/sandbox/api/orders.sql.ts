@@ -24,33 +24,45 @@ const OVERWRITE = FIELDS.filter((field) => field !== "number")
   .map((field) => `${columnOf(field)} = excluded.${columnOf(field)}`)
   .join(", ");
 
-/** Rows as JSON for jsonb_populate_record. */
-function writeRows(rows: readonly OrderRow[]): string {
-  return writeJson(
-    rows.map((row) => Object.fromEntries(FIELDS.map((field) => [columnOf(field), row[field]]))),
-  );
+/** A state of an order, and the instant from which readers see it. */
+export interface StoredState {
+  readonly row: OrderRow;
+  readonly visibleAt: Instant;
 }
 
-/** Inserts the orders, or replaces existing ones. */
-export async function putOrders(connection: Connection, rows: readonly OrderRow[]): Promise<void> {
-  await connection.query(
-    `insert into sandbox.orders select * from jsonb_populate_recordset(null::sandbox.orders, $1)
-     on conflict (number) do update set ${OVERWRITE}`,
-    [writeRows(rows)],
-  );
-}
-
-/** Stores a state for putLateChanges; it never becomes visible before an earlier one of its order. */
-export async function insertLateChange(
+/**
+ * Stores states of orders, new or known. Those that readers do not see yet wait for putLateChanges; so does each that
+ * follows a waiting one of its order, because a change must not become visible before an earlier one.
+ */
+export async function putStates(
   connection: Connection,
-  row: OrderRow,
-  visibleAt: Instant,
+  states: readonly StoredState[],
+  now: Instant,
 ): Promise<void> {
   await connection.query(
-    `insert into sandbox.late_changes (number, visible_at, row)
-     select $1, greatest($2, (select max(visible_at) from sandbox.late_changes where number = $1)), $3::jsonb -> 0`,
-    [row.number, visibleAt, writeRows([row])],
+    `with given as materialized (
+       select (row ->> 'number')::bigint as number, row, visible_at
+       from unnest($1::jsonb[], $2::bigint[]) as state (row, visible_at)
+     ), waiting as materialized (
+       select number, max(l.visible_at) as until
+       from sandbox.late_changes l join given using (number) group by number
+     ), late as (
+       insert into sandbox.late_changes (number, visible_at, row)
+       select number, greatest(g.visible_at, until), row from given g left join waiting using (number)
+       where g.visible_at > $3 or until is not null
+       returning number
+     )
+     insert into sandbox.orders
+     select o.* from given cross join lateral jsonb_populate_record(null::sandbox.orders, row) as o
+     where o.number not in (select number from late)
+     on conflict (number) do update set ${OVERWRITE}`,
+    [states.map(({ row }) => writeRow(row)), states.map(({ visibleAt }) => visibleAt), now],
   );
+}
+
+/** The row as JSON for jsonb_populate_record. */
+function writeRow(row: OrderRow): string {
+  return writeJson(Object.fromEntries(FIELDS.map((field) => [columnOf(field), row[field]])));
 }
 
 /** Makes the due changes visible; of each order the latest. Returns the number of orders. */
@@ -67,18 +79,6 @@ export async function putLateChanges(connection: Connection, now: Instant): Prom
     [now],
   );
   return rowCount ?? 0;
-}
-
-/** The orders with changes that are not visible yet. */
-export async function readLateNumbers(
-  connection: Connection,
-  numbers: readonly bigint[],
-): Promise<ReadonlySet<bigint>> {
-  const { rows } = await connection.query<{ number: bigint }>(
-    `select distinct number from sandbox.late_changes where number = any($1::bigint[])`,
-    [numbers],
-  );
-  return new Set(rows.map((row) => row.number));
 }
 
 /** An order's name in a path, restricted to what the caller's key can see. */
@@ -107,7 +107,7 @@ export async function readOrder(
   return row;
 }
 
-/** Whether an order has this externalOrderId, also one that is not visible yet. */
+/** Tells whether an order has this externalOrderId, also one that is not visible yet. */
 export async function isTaken(connection: Connection, order: OrderName): Promise<boolean> {
   const { rowCount } = await connection.query(
     `select from sandbox.latest where organization_id = $1 and livemode = $2 and external_order_id = $3`,
@@ -122,7 +122,7 @@ export async function readAnyOrder(connection: Connection, reference: string): P
   return row;
 }
 
-/** Long enough that two references never are the same. */
+/** A length with which two references never are the same. */
 const REFERENCE_LENGTH = 12;
 
 /** The next `count` order numbers with their references. */

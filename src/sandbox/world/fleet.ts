@@ -3,7 +3,7 @@ import { chance, choose, makeCode } from "./chance.ts";
 import { moveOrders, addOrders, type NewOrder } from "../api/orderBook.ts";
 import {
   countSandboxOrders,
-  putOrders,
+  putStates,
   readDueOrders,
   rescheduleMoves,
   takeOrderNumbers,
@@ -150,7 +150,9 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
         const createdAt = floorTo(since + interval * BigInt(made + index), NANOS_PER_MILLI);
         return imaginePast(state, { ...request, ...each, branches, createdAt });
       });
-      await putOrders(connection, rows);
+      const now = state.clock.now();
+      const states = rows.map((row) => ({ row, visibleAt: now }));
+      await putStates(connection, states, now);
     });
   }
   return count;
@@ -192,7 +194,7 @@ function imaginePast(
   };
 }
 
-/** Whether a creation without a zoneCode could succeed. */
+/** Tells whether a creation without a zoneCode could succeed. */
 function canTakeOrders(branch: Branch): boolean {
   return (
     !branch.closed &&
@@ -232,7 +234,7 @@ function imagineOrder(
   };
 }
 
-/** Near the branch, if the gazetteer knows streets there. */
+/** Chooses a street near the branch, if the gazetteer knows streets there. */
 function chooseStreet(seed: number, branch: Branch, place: number) {
   const near = GAZETTEER.filter((street) => street.city === branch.address.city);
   return choose(near.length > 0 ? near : GAZETTEER, seed, "street", place);
