@@ -50,7 +50,7 @@ export interface SandboxOptions {
   readonly port: number;
   /** Default 127.0.0.1. */
   readonly host?: string;
-  /** Without it the world in the database is kept, whatever its seed; a new world has seed 1. */
+  /** The world's seed. Without it the world in the database is kept, whatever its seed; a new world has seed 1. */
   readonly seed?: number;
   /** Speed of the fleet as a multiple of real time; default 1, 0 stops it. */
   readonly speed?: number;
@@ -112,18 +112,18 @@ const UTC_OFFSET_MINUTES = 60;
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const pool = makeSandboxPool(options.databaseUrl);
-  let letGo: () => void = () => undefined;
+  let releaseLock: () => void = () => undefined;
   try {
-    letGo = await holdWorld(pool);
-    return await start(options, pool, letGo);
+    releaseLock = await holdWorld(pool);
+    return await start(options, pool, releaseLock);
   } catch (error) {
-    letGo();
+    releaseLock();
     await pool.end();
     throw error;
   }
 }
 
-async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Promise<Sandbox> {
+async function start(options: SandboxOptions, pool: Pool, releaseLock: () => void): Promise<Sandbox> {
   const stopping = new AbortController();
   const { signal } = stopping;
   let wake: () => void = () => undefined;
@@ -146,7 +146,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   const close = async () => {
     await server.close();
     await stop();
-    letGo();
+    releaseLock();
     await pool.end();
   };
   return {

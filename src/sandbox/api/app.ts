@@ -278,7 +278,7 @@ function makeHeaders(state: SandboxState, text: string) {
   };
 }
 
-/** Decides by the request's number, so that the same requests meet the same faults in every run. */
+/** Plans a request's faults by its number, so that the same requests meet the same faults in every run. */
 function planRequestFaults(
   { dials: { seed }, faults: switches }: SandboxState,
   number: number,

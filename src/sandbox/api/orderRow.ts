@@ -44,7 +44,7 @@ export function nextStatus(status: Status): Status | undefined {
     : STATUSES[STATUSES.indexOf(status) + 1];
 }
 
-/** Who created the order; only orders of the sandbox's own traffic have random accidents. */
+/** The creator of an order; only orders of the sandbox's own traffic have random accidents. */
 export type Origin = "api" | "traffic" | "seed";
 
 export interface OrderRow {

@@ -20,7 +20,7 @@ const LIMIT_MAX = 200;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 1_000_000_000;
 
-/** In life-cycle order. Assumed: the last but one, and that `delivered` is final; the spec's list is incomplete. */
+/** Statuses in life-cycle order. Assumed: `delivered`, and that it is final; the spec's list is incomplete. */
 export const STATUSES = [
   "created",
   "arrived_for_pickup",

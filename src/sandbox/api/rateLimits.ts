@@ -60,7 +60,7 @@ export function makeRateLimiter(options: { nowMs: () => number; enforced: boolea
   };
 }
 
-/** For requests without an organization, which have no counter. */
+/** Writes the headers for requests without an organization, which have no counter. */
 export function untouchedHeaders(policies: readonly Policy[]): Allowance["headers"] {
   return writeHeaders(policies.map((policy) => ({ policy, ...untouched(policy) })));
 }
@@ -125,7 +125,7 @@ function makeSlidingWindow(quota: number): Window {
   };
 }
 
-/** Rounded up: a client that waits exactly this long must not be early. */
+/** Rounds up to whole seconds: a client that waits exactly this long must not be early. */
 function seconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));
 }

@@ -18,9 +18,9 @@ export const faultsSchema = z.strictObject({
   /** Delays by a random part of `delayMs`, so that later ones overtake them. */
   delayShare: share.describe("Events that are sent late"),
   delayMs: delayMs.default(5_000).describe("How late at most, in ms"),
-  /** On every attempt while this is on. */
+  /** The signature is wrong on every attempt while this is on. */
   corruptShare: share.describe("Events with a wrong signature"),
-  /** Their event is on time. */
+  /** The event of such a change is on time. */
   lateCommitShare: share.describe("Changes that readers see late"),
   lateCommitMs: delayMs.default(3_000).describe("How late, in ms"),
   /** The Date header and every timestamp. */
@@ -57,7 +57,7 @@ export const faultsSchema = z.strictObject({
     ])
     .default("all")
     .describe("Endpoint whose requests fail, wait or break off"),
-  /** Before any work. */
+  /** A request fails before any work. */
   failShare: share.describe("Requests that fail"),
   /** Always; lists show them. */
   brokenOrderShare: share.describe("Orders whose single read fails"),

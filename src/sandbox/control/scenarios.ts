@@ -24,7 +24,7 @@ interface Scenario {
 }
 
 const move = (plan: ChangePlan = {}): ScenarioStep => ({ kind: "move", plan });
-/** Longer than the polling interval: the event of the next status would otherwise reveal the lost one. */
+/** A pause longer than the polling interval: the event of the next status would otherwise reveal the lost one. */
 const REST_MS = 60_000;
 
 export const SCENARIOS: readonly Scenario[] = [

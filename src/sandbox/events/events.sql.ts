@@ -115,7 +115,7 @@ export interface AttemptResult {
   readonly dueAt: Instant;
 }
 
-/** Up to `limit` due deliveries that are not being sent, the longest due first. */
+/** Reads up to `limit` due deliveries that are not being sent, the longest due first. */
 export async function readDueDeliveries(
   connection: Connection,
   due: { now: Instant; sending: readonly bigint[]; limit: number },

@@ -206,7 +206,7 @@ export function makeDeliverer(deps: { state: SandboxState; signal: AbortSignal }
     state.wake();
   };
   return {
-    /** Whether the maximum number is under way; when one ends, it wakes the loop. */
+    /** Tells whether the maximum number is under way; when one ends, it wakes the loop. */
     isFull: () => underWay.size >= DELIVERIES_AT_ONCE_MAX,
     /** The ids of those under way. */
     sending: () => [...underWay.keys()],

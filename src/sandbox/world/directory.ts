@@ -9,7 +9,7 @@ export interface DirectoryContent {
   readonly organizations: readonly Organization[];
   readonly keys: readonly Key[];
   readonly zones: readonly Zone[];
-  /** In list order, those of all organizations. */
+  /** Branches of all organizations, in list order. */
   readonly branches: readonly Branch[];
 }
 
@@ -105,7 +105,7 @@ export function makeDirectory(stored: DirectoryContent) {
       if (!organization) throw refused(404, "not_found", "There is no such organization.");
       return organization;
     },
-    /** In list order, including closed ones. */
+    /** Returns an organization's branches in list order, including closed ones. */
     branchesOf,
     /** A UUID is an id, anything else a case-sensitive reference (spec, "Branch object"). */
     findBranch: (organizationId: string, branch: string) => {
@@ -120,7 +120,7 @@ export function makeDirectory(stored: DirectoryContent) {
   };
 }
 
-/** For ids that an order holds. */
+/** Asserts that an id which an order holds was found. */
 function mustFind<Found>(found: Found | undefined): Found {
   if (found === undefined) throw new TypeError("an order points at something that does not exist");
   return found;
@@ -135,23 +135,21 @@ const ORGANIZATIONS: readonly Organization[] = [
   organization("standard", "Kleine Keuken", "standard"),
 ];
 
-const FLEETS = [
-  { fleetId: "amstel", name: "Amstel Fietskoeriers", owner: null },
-  { fleetId: "domstad", name: "Domstad Bezorgt", owner: null },
-  { fleetId: "maas", name: "Maas Express", owner: null },
-  { fleetId: "korenbloem", name: "Korenbloem Eigen Bezorging", owner: "sandbox" },
-];
+const AMSTEL = { fleetName: "Amstel Fietskoeriers", fleetOwnerId: null };
+const DOMSTAD = { fleetName: "Domstad Bezorgt", fleetOwnerId: null };
+const MAAS = { fleetName: "Maas Express", fleetOwnerId: null };
+const OWN_COURIERS = { fleetName: "Korenbloem Eigen Bezorging", fleetOwnerId: "sandbox" };
 
 const ZONES: readonly Zone[] = [
-  zone("AMS-C", "Amsterdam Centrum", "amstel"),
-  zone("AMS-W", "Amsterdam West", "amstel"),
-  zone("HAG-1", "Den Haag", "maas"),
-  zone("HLM-1", "Haarlem", "amstel"),
-  zone("OWN-1", "Delft, own couriers", "korenbloem"),
-  zone("RTM-1", "Rotterdam", "maas"),
-  zone("RTM-EVE", "Rotterdam Avond", "maas", EVENING),
-  zone("RTM-OFF", "Rotterdam Haven (no shifts)", "maas", []),
-  zone("UTR-1", "Utrecht", "domstad"),
+  zone("AMS-C", "Amsterdam Centrum", AMSTEL),
+  zone("AMS-W", "Amsterdam West", AMSTEL),
+  zone("HAG-1", "Den Haag", MAAS),
+  zone("HLM-1", "Haarlem", AMSTEL),
+  zone("OWN-1", "Delft, own couriers", OWN_COURIERS),
+  zone("RTM-1", "Rotterdam", MAAS),
+  zone("RTM-EVE", "Rotterdam Avond", MAAS, EVENING),
+  zone("RTM-OFF", "Rotterdam Haven (no shifts)", MAAS, []),
+  zone("UTR-1", "Utrecht", DOMSTAD),
 ];
 
 const BRANCHES = [
@@ -200,10 +198,13 @@ function organization(organizationId: string, name: string, plan: "standard" | "
   return { organizationId, name, plan, subscription: "active" };
 }
 
-function zone(code: string, name: string, fleetId: string, shifts = ALL_DAY): Zone {
-  const fleet = FLEETS.find((each) => each.fleetId === fleetId);
-  if (fleet === undefined) throw new TypeError("a seeded zone must have a fleet");
-  return { code, name, shifts, fleetName: fleet.name, fleetOwnerId: fleet.owner };
+function zone(
+  code: string,
+  name: string,
+  fleet: Pick<Zone, "fleetName" | "fleetOwnerId">,
+  shifts = ALL_DAY,
+): Zone {
+  return { code, name, shifts, ...fleet };
 }
 
 /** The first zone is the primary connection. */

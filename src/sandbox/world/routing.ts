@@ -1,4 +1,4 @@
-import { refuseField, refused } from "../api/refusal.ts";
+import { refuseBranch, refuseField, refused } from "../api/refusal.ts";
 import { addSeconds, ceilTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import type { QuoteBody } from "../api/bodies.ts";
 import { chance } from "./chance.ts";
@@ -102,7 +102,7 @@ async function locate(
 function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
   const branch = state.directory.findBranch(organizationId, name);
   // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
-  if (!branch) throw refused(422, "branch_not_found", "No branch has this reference or id.");
+  if (!branch) throw refuseBranch();
   if (branch.closed) throw refused(422, "branch_closed", "The branch is closed.");
   return branch;
 }
@@ -148,7 +148,7 @@ const DETOUR = 1.3;
  * The times that the service promises in mode `asap`. Assumed, because the spec leaves `basis` open: `busy_hours` at
  * lunch and dinner time, which takes longer, and `asap` at all other times.
  *
- * Depends on the branch, the distance and the time rounded to five minutes. @internal
+ * The times depend on the branch, the distance and the time rounded to five minutes. @internal
  */
 export function resolveTimes(options: {
   seed: number;
@@ -172,7 +172,7 @@ export function resolveTimes(options: {
   return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
 }
 
-/** Whether one of the periods of the local day contains `instant`. @internal */
+/** Tells whether one of the periods of the local day contains `instant`. @internal */
 export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
   const minute = (Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes) % MINUTES_PER_DAY;
   return shifts.some(({ fromMinute, untilMinute }) => minute >= fromMinute && minute < untilMinute);

@@ -20,11 +20,11 @@ export const DECISIONS = {
   errorShape: ["nested", "flat", "text"],
   /** A `limit` over 200 is refused, or answered with 200. */
   largeLimit: ["refused", "capped"],
-  /** Whether creating and changing an order sends `order.created` and `order.updated`. */
+  /** Creating and changing an order sends no event, or `order.created` and `order.updated`. */
   changeEvents: ["none", "sent"],
-  /** Whether all statuses have events, or only those that the spec shows. */
+  /** Events are sent for all statuses, or only for those that the spec shows. */
   announced: ["all", "shown"],
-  /** Whether orders have the assumed fields `branch`, `zone`, `customer` and `createdAt`. */
+  /** Orders have all fields, or lack the assumed ones: `branch`, `zone`, `customer` and `createdAt`. */
   orderFields: ["all", "shown"],
   /** The name of the branch in an order. */
   branchInOrder: ["full", "reference"],
@@ -62,7 +62,7 @@ export function makeRealClock(clock: Clock): SandboxClock {
   return { kind: "real", now, stamp: now, moveTo };
 }
 
-/** Stands still until advanced, so that runs repeat. */
+/** Makes a clock that stands still until advanced, so that runs repeat. */
 export function makeVirtualClock(start: Instant): SandboxClock {
   let current = start;
   return {
@@ -115,7 +115,7 @@ export function shownTime(instant: Instant, faults: Faults): Instant {
 
 export type Quotes = ReturnType<typeof makeQuotes>;
 
-/** Long enough for whoever looks at a quote and then orders; at a high speed the quoted pickup is soon over. */
+/** Time for whoever looks at a quote and then orders; at a high speed the quoted pickup is soon over. */
 const QUOTE_HOLDS_MS = 10_000;
 
 /**
