@@ -25,19 +25,16 @@ import {
   parseSeconds,
   unquote,
   type SignatureRefusal,
+  type SignedRequest,
 } from "./verifier.ts";
 
 /** A request of the provider as received; the bytes of the body must be the ones that were signed. */
-export interface CapturedRequest {
-  /** Lower-case names, with each occurrence of a header separate. */
-  readonly headersDistinct: NodeJS.Dict<string[]>;
-  readonly body: Buffer;
-}
+export type CapturedRequest = Omit<SignedRequest, "nowSeconds">;
 
 export interface IdentifyOptions {
   /** At least one; further ones confirm what the first one shows. */
   readonly requests: readonly CapturedRequest[];
-  /** For a key pair, the public key. */
+  /** The secret; of a key pair, the public key. */
   readonly secret: string;
   readonly nowSeconds: number;
   /** The public address of the endpoint, as the sender has it. */
@@ -54,33 +51,30 @@ export interface Identification {
   readonly closest: { readonly preset: string; readonly reason: SignatureRefusal } | null;
   /** Names of the headers that hold something as long as a signature. */
   readonly lookedAt: readonly string[];
-  /** Number of schemes that were tried. */
-  readonly tried: number;
 }
 
 export function identifyScheme(options: IdentifyOptions): Identification {
   const [first] = options.requests;
-  if (!first) return { matches: [], closest: null, lookedAt: [], tried: 0 };
+  if (!first) return { matches: [], closest: null, lookedAt: [] };
   const presets = Object.keys(PRESETS).map(loadScheme);
   let found = presets.filter((scheme) => verifiesAll(scheme, options));
-  let tried = presets.length;
   const fields = listFields(first);
   if (found.length === 0) {
     // Schemes of one template differ in the form of the header only, and one request may not tell them apart.
     for (const schemes of listSchemes(first, fields, options.secret)) {
-      tried += schemes.length;
       found = schemes.filter((scheme) => verifiesAll(scheme, options));
       if (found.length > 0) break;
     }
   }
   const matches = found.slice(0, 3).map((scheme) => describe(scheme, options));
   const lookedAt = [...new Set(fields.map(({ header }) => header))].sort();
-  return { matches, closest: matches.length > 0 ? null : findClosest(first, options), lookedAt, tried };
+  return { matches, closest: matches.length > 0 ? null : findClosest(first, options), lookedAt };
 }
 
-/** Whether every request verifies, regardless of its age, and none verifies with a different body. */
-export function verifiesAll(scheme: Scheme, { requests, secret, url, nowSeconds }: IdentifyOptions): boolean {
-  const verifier = attempt(() => loadVerifier({ scheme: withoutTolerance(scheme), secrets: [secret], url }));
+/** Tells whether every request verifies, regardless of its age, and none with a different body. */
+export function verifiesAll(scheme: Scheme, options: IdentifyOptions): boolean {
+  const { requests, nowSeconds } = options;
+  const verifier = loadTimeless(scheme, options);
   const isValid = (request: CapturedRequest, body: Buffer) =>
     verifier?.verify({ ...request, body, nowSeconds }).valid === true;
   return requests.every(
@@ -89,14 +83,18 @@ export function verifiesAll(scheme: Scheme, { requests, secret, url, nowSeconds 
   );
 }
 
+/** Makes a verifier for requests of any age; undefined if the secret or the address does not suit the scheme. */
+function loadTimeless(scheme: Scheme, { secret, url }: IdentifyOptions) {
+  return attempt(() => loadVerifier({ scheme: withoutTolerance(scheme), secrets: [secret], url }));
+}
+
 /** Refusals in the order in which the verifier meets them: the later one came closer. */
 const PROGRESS = ["signature_malformed", "id_", "timestamp_", "signature_mismatch"];
 
-function findClosest(first: CapturedRequest, { secret, url, nowSeconds }: IdentifyOptions) {
+function findClosest(first: CapturedRequest, options: IdentifyOptions) {
   const refusals = Object.keys(PRESETS).flatMap((preset) => {
-    const scheme = withoutTolerance(loadScheme(preset));
-    const verifier = attempt(() => loadVerifier({ scheme, secrets: [secret], url }));
-    const verdict = verifier?.verify({ ...first, nowSeconds });
+    const verifier = loadTimeless(loadScheme(preset), options);
+    const verdict = verifier?.verify({ ...first, nowSeconds: options.nowSeconds });
     if (!verdict || verdict.valid || verdict.reason === "signature_missing") return [];
     const { reason } = verdict;
     return [{ preset, reason, progress: PROGRESS.findIndex((start) => reason.startsWith(start)) }];
@@ -122,11 +120,11 @@ const LEAD = /^[A-Za-z][A-Za-z0-9_-]{0,30} (?=\S)/;
 const LABEL = /^[A-Za-z][A-Za-z0-9_.-]{0,30}[=:,]/;
 const SEPARATORS = ["", ",", ";", " ", ":", "&", "|", "."] as const;
 const ID_NAME = /(?:^|[-_])(?:id|nonce|message|event|delivery)$/;
-/** From 2001 to 2100: other long numbers are not times. */
+/** Times from 2001 to 2100: other long numbers are not times. */
 const SECONDS_MIN = 978_307_200;
 const SECONDS_MAX = 4_102_444_800;
 
-/** Every header that occurs once, in every way to read a signature from it. */
+/** Lists every header that occurs once, in every way to read a signature from it. */
 function listFields({ headersDistinct }: CapturedRequest): Field[] {
   return Object.entries(headersDistinct).flatMap(([header, values = []]) => {
     const [text = "", ...others] = values;
@@ -240,9 +238,8 @@ function describe(scheme: Scheme, { requests, nowSeconds, url }: IdentifyOptions
     /** The name of the preset, if the scheme is one. */
     preset,
     field: scheme.header,
-    /** From the signed time of the first request to `nowSeconds`; null when no time is signed. */
+    /** Seconds from the signed time of the first request to `nowSeconds`; null when no time is signed. */
     ageSeconds: signedAt === undefined ? null : nowSeconds - signedAt,
-    toleranceSeconds: scheme.toleranceSeconds,
     /** Number of requests that it verified. A single match can be a coincidence. */
     requests: requests.length,
     /** True if it signs the address of the endpoint, which must then be configured. */

@@ -13,19 +13,16 @@ export interface Signable {
   readonly nowSeconds: number;
 }
 
-export interface SignerOptions {
-  readonly scheme: Scheme;
-  /** For a key pair, the private key: `whsk_…`, or hex or base64 of its seed. */
-  readonly secret: string;
-  /** Address to which the request goes; only for schemes that sign it. */
-  readonly url?: string;
-}
-
 /**
- * Makes the counterpart of the verifier: the headers that a sender adds to a request. Throws ConfigurationError when
- * the secret does not fit the scheme.
+ * Makes the counterpart of the verifier: the headers that a sender adds to a request. For a key pair `secret` is the
+ * private key: `whsk_…`, or hex or base64 of its seed; `url` is only for schemes that sign the address. Throws
+ * ConfigurationError when the secret does not fit the scheme.
  */
-export function makeSigner(options: SignerOptions): (signable: Signable) => Record<string, string> {
+export function makeSigner(options: {
+  readonly scheme: Scheme;
+  readonly secret: string;
+  readonly url?: string;
+}): (signable: Signable) => Record<string, string> {
   const { scheme, secret, url } = options;
   const { lead, prefix, separator, encoding, timestamp } = scheme;
   const key = readSigningKey(secret, scheme);

@@ -81,7 +81,7 @@ async function identify(options: Options): Promise<Identification> {
       if (likeliest === undefined || likeliest.closest === null) likeliest = found;
     }
   }
-  return likeliest ?? { matches: [], closest: null, lookedAt: [], tried: 0 };
+  return likeliest ?? { matches: [], closest: null, lookedAt: [] };
 }
 
 function printIdentification(found: Identification, { url }: Options): void {
@@ -104,21 +104,21 @@ function printIdentification(found: Identification, { url }: Options): void {
   printNotice("Set this beside the webhook secret; `order-mirror doctor` then checks the endpoint.");
 }
 
-function printFailure({ lookedAt, tried, closest }: Identification, url: string | undefined): void {
+function printFailure({ lookedAt, closest }: Identification, url: string | undefined): void {
   printNotice("No scheme produces this signature from this body and this secret.");
   if (closest !== null)
     printNotice(`  The closest is ${closest.preset}: ${closest.reason.replaceAll("_", " ")}.`);
   printNotice(
     lookedAt.length === 0
       ? "  No header is long enough to hold a signature."
-      : `  Searched: ${lookedAt.join(", ")}; tried ${tried.toLocaleString("en")} schemes.`,
+      : `  Searched: ${lookedAt.join(", ")}.`,
   );
   printNotice("  fix: check that the secret is this endpoint's.");
   if (url === undefined)
     printNotice("       Schemes that sign the endpoint's address need it: PUBLIC_URL or --url.");
 }
 
-function describeAge({ ageSeconds, toleranceSeconds }: SchemeMatch): string {
+function describeAge({ ageSeconds, scheme: { toleranceSeconds } }: SchemeMatch): string {
   if (ageSeconds === null) return "it does not sign the time, so an old request looks like a new one";
   return `signed ${formatAge(ageSeconds)} (tolerance: ${toleranceSeconds} s)`;
 }
