@@ -38,7 +38,7 @@ interface Aged {
   readonly at: string;
   /** CTEs that end with `gone`: what was removed of `old`, the rows of this step that are old enough. */
   readonly removal: string;
-  /** Whether a row, called `t`, and all rows after it have to wait. */
+  /** Condition on which a row, called `t`, and all rows after it have to wait. */
   readonly waits?: string;
 }
 
@@ -168,8 +168,8 @@ const HISTORY: Aged = {
 };
 
 /**
- * Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will
- * be.
+ * An age longer than any statement that applies may run: what has a smaller number than such a row is committed, or
+ * never will be.
  */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
@@ -254,7 +254,7 @@ async function readStep(pool: Pool, statement: string, values: readonly unknown[
 
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
-/** Long enough to explain a message that was given up after three days. */
+/** Messages stay long enough to explain one that was given up after three days. */
 const OUTGOING_KEPT_FOR = "P7D";
 /** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept indefinitely. */
 const UNNAMED_KEPT_FOR = "P30D";

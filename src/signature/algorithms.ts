@@ -6,7 +6,7 @@ export type Chunk = string | Buffer;
 export interface Algorithm {
   /** Kind of the key: a secret that both sides know, or one half of an Ed25519 pair. */
   readonly key: "shared" | "ed25519";
-  /** Whether a signature can have that many bytes. Shorter ones never do: a prefix of a digest proves nothing. */
+  /** Tells whether a signature can have that many bytes. A shorter one cannot: a prefix of a digest proves nothing. */
   readonly fits: (bytes: number) => boolean;
   /** Prepares one key and text. Each check of a signature takes the same time, whatever its result. */
   readonly makeTest: (key: KeyObject, signed: readonly Chunk[]) => (signature: Buffer) => boolean;

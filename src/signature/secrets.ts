@@ -12,7 +12,7 @@ const ED25519_PRIVATE_DER = Buffer.from("302e020100300506032b657004220420", "hex
 const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
 
 export interface ReadSecrets {
-  /** In the sequence of the secrets; those with a problem are left out. */
+  /** Keys in the sequence of the secrets; those with a problem are left out. */
   readonly keys: readonly KeyObject[];
   /** Why they cannot be used; empty when they can. Never holds a secret. */
   readonly problems: readonly string[];
@@ -58,7 +58,7 @@ export function readSigningKey(secret: string, scheme: Scheme): KeyObject | unde
   return createPrivateKey({ key: der, format: "der", type: "pkcs8" });
 }
 
-/** Whether a secret is written in the scheme's format, such as base64. */
+/** Tells whether a secret is written in the scheme's format, such as base64. */
 export function isReadable(secret: string, { secretFormat }: Scheme): boolean {
   return decodeSecret(secret, secretFormat, "whpk_") !== undefined;
 }

@@ -48,7 +48,7 @@ export type Verdict =
     }
   | {
       readonly valid: false;
-      /** For logs and counters only: it would help a forger if the sender saw it. */
+      /** The reason, for logs and counters only: it would help a forger if the sender saw it. */
       readonly reason: SignatureRefusal;
     };
 
@@ -64,14 +64,14 @@ export interface Verifier {
 
 export interface VerifierOptions {
   readonly scheme: Scheme;
-  /** All of them are valid; the current one first. */
+  /** Secrets that are valid at this time; the current one first. */
   readonly secrets: readonly string[];
   /** The public address of the endpoint, as the sender has it; only for schemes that sign it. */
   readonly url?: string | undefined;
 }
 
 const URL_CHARACTERS = /^[a-z]+:\/\/[\x21-\x7e]+$/i;
-/** Enough to rotate a secret; each costs a hash of the body. */
+/** Secrets enough to rotate one; each costs a hash of the body. */
 const SECRETS_MAX = 4;
 /** More than any change of secrets needs. */
 const SIGNATURES_MAX = 8;
@@ -116,8 +116,8 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
 }
 
 /**
- * Whether none of the secrets is written as the scheme writes them: they are probably right, and the scheme is another one,
- * which refused requests will show.
+ * Tells whether none of the secrets is written as the scheme writes them: they are probably right, and the scheme is
+ * another one, which refused requests will show.
  */
 export function isForeignSecret(schemeText: string, secrets: readonly string[]): boolean {
   const scheme = loadScheme(schemeText);
@@ -151,7 +151,7 @@ export function checkScheme(schemeText: string, secrets: readonly string[], url?
   }
 }
 
-/** Whether the scheme signs the address of the endpoint, which must then be configured. */
+/** Tells whether the scheme signs the address of the endpoint, which must then be configured. */
 export function needsUrl({ signed }: Scheme): boolean {
   return hasName(parseTemplate(signed).parts, "url");
 }

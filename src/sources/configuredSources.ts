@@ -40,8 +40,8 @@ export async function assertOurs(pool: Pool, source: SourceConfig): Promise<void
 }
 
 /**
- * Before a write to the provider: throws ConfigurationError when the source has gone to another provider, or when the
- * poller found the key to be of another organization. If the database cannot be read, the write goes on.
+ * Checks before a write to the provider: throws ConfigurationError when the source has gone to another provider, or
+ * when the poller found the key to be of another organization. If the database cannot be read, the write goes on.
  */
 export async function assertOwnKey(pool: Pool, source: SourceConfig, logger: Logger): Promise<void> {
   const { sourceId } = source;

@@ -62,7 +62,7 @@ export async function findSourcesOfOthers(pool: Pool, provider: string): Promise
   return rows;
 }
 
-/** Every source that was ever configured, by name. */
+/** Reads the names of all sources that were ever configured. */
 export async function readSourceIds(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query<{ sourceId: string }>(
     `select source_id as "sourceId" from mirror.sources order by source_id`,

@@ -63,7 +63,10 @@ async function openPsql(databaseUrl: string, args: readonly string[]): Promise<v
   printNotice("An embedded Postgres answers only while order-mirror runs.");
 }
 
-/** What hosts and programs add to an address for other drivers than libpq, which refuses a parameter that it does not know. */
+/**
+ * Parameters that hosts and programs add to an address for other drivers than libpq, which refuses those that it does
+ * not know.
+ */
 const FOREIGN_PARAMETER = /^(?:uselibpqcompat|schema|connection_limit|pool_timeout|pgbouncer)=/;
 
 /** Translates the address as it was given into what psql understands: its argument, and its environment. */

@@ -79,7 +79,7 @@ function printProblems({ facts: { sources }, holding, beginning }: Health, paint
   printLine(isFresh ? `${paint("green", "✔")} All good.` : "… Behind: the latest polls proved nothing.");
 }
 
-/** Of what is over, the newest are shown. */
+/** The number of resolved problems to show, the newest first. */
 const RESOLVED_MAX = 5;
 
 const describeSince = ({ since, isSeenSince }: Pick<Holding, "since" | "isSeenSince">) =>
@@ -144,7 +144,7 @@ function describeWebhooks(source: Standing, paint: Paint): string {
   return style === "plain" ? text : paint(style, text);
 }
 
-/** All facts about a source, and the conditions that concern it or all sources. */
+/** Writes all facts about a source, and the conditions that concern it or all sources. */
 function toJson(source: Standing, orders: number, { facts, holding, beginning }: Health) {
   const concerns = ({ condition, subject }: Holding) =>
     condition.label !== "source" || subject === source.sourceId;
@@ -162,7 +162,7 @@ function toJson(source: Standing, orders: number, { facts, holding, beginning }:
   };
 }
 
-/** For the queue: a command's connection is new, and on a busy machine takes a second to open. */
+/** The wait for the queue: a command's connection is new, and on a busy machine takes a second to open. */
 const TIMEOUT_MS = 3_000;
 
 /** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */

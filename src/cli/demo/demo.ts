@@ -169,11 +169,11 @@ function isOpen({ localTrust, apiTokens, opsPassword, opsViewerPassword }: Confi
   return localTrust && apiTokens.length === 0 && opsPassword === null && opsViewerPassword === null;
 }
 
-export const SANDBOX_HOST = "127.0.0.1";
+const SANDBOX_HOST = "127.0.0.1";
 const EXAMINE_TIMEOUT_MS = 10_000;
 
 /** The demo's own folder and free ports, so that it does not touch a real mirror in this folder. */
-export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<Config> {
+async function makeDemoConfig(loaded: Config, dataDir: string): Promise<Config> {
   const { host } = loaded;
   const port = await choosePort("PORT", host, loaded.port);
   const webhookPort =
@@ -200,7 +200,7 @@ async function choosePort(
 }
 
 /** Throws ConfigurationError if the database holds a source that no demo created. */
-export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
+async function assertNoRealOrders(databaseUrl: string): Promise<void> {
   const options = { url: databaseUrl, purpose: "demo", max: 1, statementTimeoutMs: EXAMINE_TIMEOUT_MS };
   const [other] = await withPool(options, (pool) => findSourcesOfOthers(pool, DEMO_PROVIDER));
   if (other === undefined) return;

@@ -66,7 +66,7 @@ export function toRemark(thrown: unknown): Remark {
   return problem(`The check failed: ${reason}.`, again);
 }
 
-/** Longer than any healthy server needs. No check can delay the others longer than this. */
+/** A check's deadline, longer than any healthy server needs: no check can delay the others longer than this. */
 const CHECK_DEADLINE_MS = 10_000;
 
 /** Runs checks concurrently, each with its deadline. The findings keep the order of `checks`. */
@@ -161,7 +161,7 @@ async function checkProviders({ config, pool }: Patient, signal: AbortSignal): P
   return Promise.all(config.sources.map((source) => checkKey(pool, source, signal)));
 }
 
-/** Far more than an answer may be under way, so that a smaller difference need not be the clock's. */
+/** A difference far longer than an answer may be under way: a smaller one need not be the clock's. */
 const SKEW_HARMFUL_SECONDS = 30;
 
 async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): Promise<Remark> {

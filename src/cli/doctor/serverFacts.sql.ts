@@ -12,7 +12,7 @@ export async function readServer(pool: Pool): Promise<{ version: string; unsafe:
   return row;
 }
 
-/** Whether the role of reporting tools exists and has its rights. */
+/** Tells whether the role of reporting tools exists and has its rights. */
 export async function isReaderReady(pool: Pool): Promise<boolean> {
   const { rowCount } = await pool.query(
     `select from pg_catalog.pg_roles

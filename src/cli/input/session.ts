@@ -134,8 +134,8 @@ export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<
 }
 
 /**
- * Whether a change may be made: with `--yes`, or when a person answers y or yes. Throws ConfigurationError when stdin
- * is not a terminal.
+ * Asks whether a change may be made: yes with `--yes`, or when a person answers y or yes. Throws ConfigurationError
+ * when stdin is not a terminal.
  */
 export async function isAgreed(
   { yes }: { readonly yes?: boolean | undefined },

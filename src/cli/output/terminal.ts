@@ -13,7 +13,7 @@ import { isFullDisk } from "../../process/dataFolder.ts";
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
 const ESCAPE = "\u001b";
-/** Stands for ESCAPE in our own styles until the text is written. Data cannot know it, so it cannot set a colour. */
+/** Text in place of ESCAPE in our own styles until they are written. Data cannot know it, so it cannot set a colour. */
 const OWN_ESCAPE = randomUUID();
 
 function escapeAround(line: string): string {
