@@ -122,7 +122,7 @@ describe("identifying a scheme", () => {
   it("reports the age of a request however old it is, and infers the unit of its time", () => {
     for (const ageSeconds of [0, 299, 301, 86_400 * 30, -40]) {
       const [best] = identify(take(loadScheme("stripe"), { signedAt: NOW - ageSeconds })).matches;
-      expect(best).toMatchObject({ setting: "stripe", ageSeconds, toleranceSeconds: 300 });
+      expect(best).toMatchObject({ setting: "stripe", ageSeconds, scheme: { toleranceSeconds: 300 } });
     }
     for (const unit of ["s", "ms", "iso"] as const) {
       const scheme: Scheme = { ...loadScheme("slack"), timestamp: { header: "x-sent-time", unit } };
