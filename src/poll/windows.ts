@@ -168,7 +168,7 @@ async function receive(
 
 async function applyPage(
   { source: { sourceId }, apply, marginSeconds }: PollDeps,
-  { elements, page, via }: { elements: readonly ListedOrder[]; page: WindowPage; via: WindowJob["via"] },
+  { elements, page, via }: { elements: readonly ListElement[]; page: WindowPage; via: WindowJob["via"] },
   counts: ReadCounts,
 ) {
   const snapshots = elements.flatMap((one) => (one.kind === "order" ? [one.snapshot] : []));
