@@ -8,6 +8,7 @@ import { selectFreshness } from "../../orders/orderReads.sql.ts";
 import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.sql.ts";
 import { formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { systemClock } from "../../process/clock.ts";
+import { isFullDisk } from "../../process/dataFolder.ts";
 import {
   audited,
   chooseSource,
@@ -99,7 +100,11 @@ async function writeFile<Result>(file: string, write: (out: Writable) => Promise
   const part = `${file}.part`;
   try {
     const handle = await open(part, "w").catch((cause: NodeJS.ErrnoException) => {
-      throw new Error(`${file} cannot be written (${String(cause.code)}).`, { cause });
+      if (isFullDisk(cause)) throw cause;
+      throw new ConfigurationError(`${file} cannot be written (${String(cause.code)}).`, {
+        cause,
+        fix: "Give --output a file in a folder that exists, where this account may write.",
+      });
     });
     const out = handle.createWriteStream();
     // The writer and finished() report errors; without a listener, an error event would end the process.

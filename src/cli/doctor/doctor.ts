@@ -138,7 +138,7 @@ async function examineAll(patient: Patient, about: readonly CheckFinding[]): Pro
 function describeConfiguration(config: Config): CheckFinding[] {
   const set = describeConfig(ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "none";
-  const sentence = `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`;
+  const sentence = `Variables set: ${set}. Sources set: ${sources}. \`order-mirror config\` shows them.`;
   const unknown = listUnknownVariables(ENVIRONMENT).map((name): CheckFinding => ({
     check: "configuration",
     level: "warning",

@@ -80,8 +80,10 @@ describe("order-mirror export", () => {
 
   it("reports that a file cannot be written, and leaves none", async () => {
     const { code, stderr } = await run("--output", path.join(folder, "missing", "orders.csv"));
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/orders\.csv cannot be written \(ENOENT\)\./);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /orders\.csv cannot be written \(ENOENT\)\.\n {2}fix: Give --output a file in a folder/,
+    );
   });
 });
 
