@@ -14,8 +14,9 @@ export default defineConfig({
     include: ["test/faults/**/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
     globalSetup: ["test/support/run/globalSetup.ts"],
-    testTimeout: 300_000,
-    hookTimeout: 120_000,
+    // For what hangs alone.
+    testTimeout: 3_600_000,
+    hookTimeout: 3_600_000,
     // Most of the time is spent waiting, for leases to run out and frozen servers: two files fit on two processors, and
     // more would only measure how they take each other's.
     maxWorkers: 2,

@@ -99,4 +99,4 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   const ending = await demo.stop("SIGINT");
   expect(ending.signal).toBe("SIGINT");
   expect(ending.stderr).not.toMatch(/took too long/);
-}, 900_000);
+});

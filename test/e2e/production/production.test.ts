@@ -19,7 +19,6 @@ import { canStartRedis, startRedis, type TestRedis } from "../../support/servers
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const run = promisify(execFile);
-const LONG = { timeout: 240_000 };
 const PROCESSES = ["web", "worker", "poller"] as const;
 const UNITS = path.join(ROOT, "deploy/systemd");
 const has = (program: string) => {
@@ -94,7 +93,7 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
     postgres.remove();
   });
 
-  it("run without errors, and the processes start with their units' own commands", LONG, async () => {
+  it("run without errors, and the processes start with their units' own commands", async () => {
     const commands = readProductionPage("sh run");
     expect(commands.length).toBeGreaterThan(4);
     await run("bash", ["-euo", "pipefail", "-c", commands.join("\n")], { cwd: ROOT, env });
@@ -159,7 +158,7 @@ async function readUnit(
 }
 
 describe.runIf(has("systemd-analyze"))("the systemd units", () => {
-  it("are valid for systemd, with an exposure below 2.0", LONG, async () => {
+  it("are valid for systemd, with an exposure below 2.0", async () => {
     const units = path.join(home, "units");
     await cp(UNITS, units, { recursive: true });
     const [capture = ""] = readProductionPage("ini systemd");
@@ -188,7 +187,7 @@ describe.runIf(has("systemd-analyze"))("the systemd units", () => {
   });
 });
 
-it.runIf(has("docker-compose"))("Compose understands docker-compose.yml", LONG, async () => {
+it.runIf(has("docker-compose"))("Compose understands docker-compose.yml", async () => {
   const { stdout } = await run("docker-compose", ["config", "--services"], { cwd: ROOT });
   expect(stdout.trim().split("\n").sort()).toEqual([
     "migrate",

@@ -6,7 +6,6 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
 const ACCOUNT = "order_mirror_newcomer";
-const TIMEOUT = { timeout: 60_000 };
 
 const { database } = await openTestDatabase();
 
@@ -35,14 +34,14 @@ async function setAccount(setting: string): Promise<void> {
 }
 
 describe("a database problem is reported with its cause and a fix", () => {
-  it("an account without rights", TIMEOUT, async () => {
+  it("an account without rights", async () => {
     const failure = await migrate(newcomerUrl);
     expect(failure.sentence).toMatch(/denies this account: permission denied for \w+/);
     expect(failure.fix).toContain("as the owner of the database");
     expect(failure.code).toBe(2);
   });
 
-  it("a read-only server", TIMEOUT, async () => {
+  it("a read-only server", async () => {
     await database.pool.query(`grant all on all tables in schema public to ${ACCOUNT}`);
     // Only the owner of the mirror may take the migrations' lock; the server refuses the writes after it.
     await database.pool.query(`grant execute on function pg_advisory_lock(bigint) to ${ACCOUNT}`);
@@ -54,7 +53,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(failure.code).toBe(2);
   });
 
-  it("a server that is too old", TIMEOUT, async () => {
+  it("a server that is too old", async () => {
     await database.pool.query(
       `create schema older; grant usage on schema older to ${ACCOUNT};
        create function older.current_setting(text) returns text return '130018'`,
@@ -68,7 +67,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(failure.code).toBe(2);
   });
 
-  it("no connection left", TIMEOUT, async () => {
+  it("no connection left", async () => {
     await setAccount("connection limit 0");
     const failure = await migrate(newcomerUrl);
     await setAccount("connection limit -1");
@@ -76,7 +75,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(failure.code).toBe(75);
   });
 
-  it("a connection that is lost while a process starts", TIMEOUT, async () => {
+  it("a connection that is lost while a process starts", async () => {
     const { hostname, port } = new URL(database.url);
     let connections = 0;
     const proxy = createServer((client) => {
@@ -98,19 +97,15 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(code).toBe(75);
   });
 
-  it(
-    "a host that does not exist, as a password that is not percent-encoded can name one",
-    TIMEOUT,
-    async () => {
-      const { port, pathname } = new URL(database.url);
-      const failure = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid:${port}${pathname}`);
-      expect(failure.sentence).toContain("cannot be reached (");
-      expect(failure.fix).toContain("In a password, write @ as %40");
-      expect(failure.code).toBe(75);
-    },
-  );
+  it("a host that does not exist, as a password that is not percent-encoded can name one", async () => {
+    const { port, pathname } = new URL(database.url);
+    const failure = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid:${port}${pathname}`);
+    expect(failure.sentence).toContain("cannot be reached (");
+    expect(failure.fix).toContain("In a password, write @ as %40");
+    expect(failure.code).toBe(75);
+  });
 
-  it("a password that ends the address early", TIMEOUT, async () => {
+  it("a password that ends the address early", async () => {
     const { port, pathname } = new URL(database.url);
     const databaseUrl = `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`;
     const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
@@ -119,7 +114,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(code).toBe(2);
   });
 
-  it("a server without encryption when the address requires it", TIMEOUT, async () => {
+  it("a server without encryption when the address requires it", async () => {
     const failure = await migrate(`${database.url}?sslmode=require`);
     expect(failure.sentence).toMatch(
       /does not encrypt connections, and the sslmode in DATABASE_URL asks for it\.$/,
@@ -128,7 +123,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(failure.code).toBe(2);
   });
 
-  it.runIf(canStartPgBouncer)("a pooler in transaction mode", TIMEOUT, async () => {
+  it.runIf(canStartPgBouncer)("a pooler in transaction mode", async () => {
     const pooler = await startPgBouncer(database.url);
     const failure = await migrate(pooler.url);
     await pooler.stop();
@@ -138,21 +133,21 @@ describe("a database problem is reported with its cause and a fix", () => {
   });
 });
 
-it("psql takes an address with what only other drivers know", TIMEOUT, async () => {
+it("psql takes an address with what only other drivers know", async () => {
   const databaseUrl = `${database.url}?sslmode=disable&schema=mirror&pgbouncer=true&options=-c%20jit%3Doff`;
   const { code, stdout } = await spawnCommand(["psql", "-Atc", "show jit"], { databaseUrl });
   expect({ code, stdout }).toEqual({ code: 0, stdout: "off\n" });
 });
 
 describe("migrate", () => {
-  it("resumes after a run was killed while it held knex' lock", TIMEOUT, async () => {
+  it("resumes after a run was killed while it held knex' lock", async () => {
     await database.pool.query("update order_mirror_migrations_lock set is_locked = 1");
     const { code, stdout } = await runCommand(["migrate"], { databaseUrl: database.url });
     expect(stdout).toBe("The database is current.\n");
     expect(code).toBe(0);
   });
 
-  it("waits for another run", TIMEOUT, async () => {
+  it("waits for another run", async () => {
     const url = new URL(database.url);
     const name = `${url.pathname.slice(1)}_fresh`;
     await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);

@@ -23,7 +23,6 @@ import { runCommand } from "../../support/programs/command.ts";
 import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 
-const COMMANDS = { timeout: 180_000 };
 const PROCESSES = ["web", "worker", "poller"] as const;
 
 /** A separate server: a role belongs to the whole server. */
@@ -197,7 +196,7 @@ it("web leads alerting alone, ends an action once, and leaves the provider of a 
   expect((await pool.query("select affected::int from mirror.ops_actions")).rows).toEqual([{ affected: 3 }]);
 });
 
-it("what a restore loses is named by doctor, and restored by migrate --roles", COMMANDS, async () => {
+it("what a restore loses is named by doctor, and restored by migrate --roles", async () => {
   expect(await listLostSettings(administrator)).toEqual([]);
   // What is left of the database's own rights and settings when a dump is restored into a new one.
   await administrator.query(`alter database ${TEMPLATE_DATABASE} reset all`);
@@ -270,7 +269,7 @@ it("a process on the embedded server has its own login with exactly the rights o
   await pool.end();
 });
 
-it("doctor checks the rights of its login", COMMANDS, async () => {
+it("doctor checks the rights of its login", async () => {
   const findings = async (login: string) => {
     const { stdout } = await runCommand(["doctor", "--json"], { databaseUrl: urlOf(login) });
     const report = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };

@@ -7,7 +7,6 @@ import { createDatabase, runOnServer, withDatabase } from "../../support/servers
 import { findTestServer } from "../../support/servers/database.ts";
 
 /** Each command runs from its source. */
-const COMMANDS = { timeout: 180_000 };
 
 interface EmptyDatabase {
   readonly url: string;
@@ -127,37 +126,30 @@ describe("an unexpected schema is reported", () => {
     });
   });
 
-  it(
-    "by migrate, by doctor and at the start of a process, with one sentence and a fix each",
-    COMMANDS,
-    async () => {
-      const { url, query } = await makeEmptyDatabase();
-      await runCommand(["migrate"], { databaseUrl: url });
-      const [{ name } = {}] = await query(
-        "select name from order_mirror_migration_runs order by name limit 1",
-      );
-      await query(`update order_mirror_migration_runs set checksum = 'x' where name = '${String(name)}'`);
-      const sentence = `The database ran a different text of the migration ${String(name)}`;
-      const env = { DELIVERY_BASE_URL: "http://127.0.0.1:9", DELIVERY_LIVE_API_KEY: "dos_live_0123456789" };
-      for (const args of [["migrate"], ["worker"]]) {
-        const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
-        expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(sentence)]);
-        expect(stderr).toMatch(/\n {2}fix: Run the program version that migrated this database/);
-      }
-      const { stdout } = await runCommand(["doctor"], { databaseUrl: url });
-      expect(stdout).toContain(sentence);
+  it("by migrate, by doctor and at the start of a process, with one sentence and a fix each", async () => {
+    const { url, query } = await makeEmptyDatabase();
+    await runCommand(["migrate"], { databaseUrl: url });
+    const [{ name } = {}] = await query("select name from order_mirror_migration_runs order by name limit 1");
+    await query(`update order_mirror_migration_runs set checksum = 'x' where name = '${String(name)}'`);
+    const sentence = `The database ran a different text of the migration ${String(name)}`;
+    const env = { DELIVERY_BASE_URL: "http://127.0.0.1:9", DELIVERY_LIVE_API_KEY: "dos_live_0123456789" };
+    for (const args of [["migrate"], ["worker"]]) {
+      const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
+      expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(sentence)]);
+      expect(stderr).toMatch(/\n {2}fix: Run the program version that migrated this database/);
+    }
+    const { stdout } = await runCommand(["doctor"], { databaseUrl: url });
+    expect(stdout).toContain(sentence);
 
-      await query("drop table order_mirror_migration_runs");
-      const other =
-        "The database holds a mirror that another program or another make of order-mirror created.";
-      for (const args of [["migrate"], ["status"], ["up"]]) {
-        const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
-        expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(other)]);
-        expect(stderr).toContain("polling fills it again");
-      }
-      const examined = await runCommand(["doctor"], { databaseUrl: url });
-      expect(examined.stdout).toContain(other);
-      expect(examined.stdout).not.toContain("The check failed");
-    },
-  );
+    await query("drop table order_mirror_migration_runs");
+    const other = "The database holds a mirror that another program or another make of order-mirror created.";
+    for (const args of [["migrate"], ["status"], ["up"]]) {
+      const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
+      expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(other)]);
+      expect(stderr).toContain("polling fills it again");
+    }
+    const examined = await runCommand(["doctor"], { databaseUrl: url });
+    expect(examined.stdout).toContain(other);
+    expect(examined.stdout).not.toContain("The check failed");
+  });
 });

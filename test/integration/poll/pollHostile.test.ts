@@ -222,7 +222,7 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
   expect(sent.filter(({ status }) => status === 429)).toHaveLength(1);
   const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
   expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
-}, 600_000);
+});
 
 async function startWorld() {
   const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 3 });

@@ -110,7 +110,7 @@ beforeAll(async () => {
     const requestedAt = parseInstant(at(END + 1_000));
     await missAgain(pool, { sourceId: "live", reference, horizon: requestedAt, requestedAt });
   }
-}, 120_000);
+});
 
 const present = lives.filter(({ isGone }) => !isGone);
 const statusOf = ({ steps }: Life) => steps.at(-1)!.status;

@@ -106,24 +106,20 @@ function compareClaims(left: OrderKey, right: OrderKey): number {
 
 const state = (key: OrderKey | undefined) => [key?.version, key?.hash];
 
-it(
-  "the state equals the rule over the whole set, in any sequence and with repetitions",
-  { timeout: 60_000 },
-  () => {
-    fc.assert(
-      fc.property(world, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (of, random) => {
-        const observations = observe(of);
-        const shuffled = [...observations, ...observations]
-          .map((observation) => ({ observation, place: random.next().value! }))
-          .toSorted((a, b) => a.place - b.place)
-          .map(({ observation }) => observation);
-        expect(state(settleState(shuffled))).toEqual(state(settleState(observations)));
-        expect(state(settleState(observations))).toEqual(state(stateByDefinition(observations)));
-      }),
-      { numRuns: 500 },
-    );
-  },
-);
+it("the state equals the rule over the whole set, in any sequence and with repetitions", () => {
+  fc.assert(
+    fc.property(world, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (of, random) => {
+      const observations = observe(of);
+      const shuffled = [...observations, ...observations]
+        .map((observation) => ({ observation, place: random.next().value! }))
+        .toSorted((a, b) => a.place - b.place)
+        .map(({ observation }) => observation);
+      expect(state(settleState(shuffled))).toEqual(state(settleState(observations)));
+      expect(state(settleState(observations))).toEqual(state(stateByDefinition(observations)));
+    }),
+    { numRuns: 500 },
+  );
+});
 
 it("a read beyond the margin of every observation produces the state that the provider shows", () => {
   fc.assert(
