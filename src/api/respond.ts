@@ -10,7 +10,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { classifyDatabaseError, isConnectionLost, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
+import { NO_SUCH_ADDRESS, refuseBusy, RefusedRequestError } from "../wire/refusal.ts";
 import { rawMember, withoutMember } from "../wire/rawJson.ts";
 import type { Shares } from "./shares.ts";
 
@@ -192,16 +192,6 @@ export function isUnavailable(error: unknown): boolean {
   return sqlState(error) === undefined
     ? isConnectionLost(error)
     : classifyDatabaseError(error) === "transient";
-}
-
-/** 503: more of these requests at a time than this process takes. */
-export function refuseBusy(code: string, message: string, retrySeconds: number): RefusedRequestError {
-  return new RefusedRequestError({
-    status: 503,
-    code,
-    message,
-    headers: { "Retry-After": String(retrySeconds) },
-  });
 }
 
 function requestId(response: ServerResponse): string {

@@ -1,4 +1,4 @@
-import { refuseBusy } from "./respond.ts";
+import { refuseBusy } from "../wire/refusal.ts";
 
 /** Exports at once in one process, each with a connection of its own. */
 export const EXPORTS_MAX = 4;

@@ -12,7 +12,8 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { matchAddress } from "../api/addresses.ts";
-import { makeErrorAnswer, refuseBusy, stampAnswer } from "../api/respond.ts";
+import { makeErrorAnswer, stampAnswer } from "../api/respond.ts";
+import { refuseBusy } from "../wire/refusal.ts";
 import { requireSources, type Config } from "../config/config.ts";
 import { readOptions, type MirrorOptions } from "../config/options.ts";
 import { assertReachable, explainDatabaseError } from "../database/explainDatabaseError.ts";
@@ -78,7 +79,10 @@ export interface Mirror {
    * started.
    */
   start(parts?: Parts): Promise<void>;
-  /** Ends all parts and connections, after what is under way; within ten seconds, or twenty while it starts. Close your server beside it. */
+  /**
+   * Ends all parts and connections, after what is under way; within ten seconds, or twenty while it starts. Close your
+   * server beside it.
+   */
   close(): Promise<void>;
 }
 

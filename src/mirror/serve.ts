@@ -1,35 +1,12 @@
 import type { RequestListener } from "node:http";
-import helmet from "helmet";
-import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../api/respond.ts";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../api/respond.ts";
 import type { Config } from "../config/config.ts";
 import { checkAddress } from "../process/checkAddress.ts";
 import { listen, type ListeningServer } from "../process/httpServer.ts";
 import { systemClock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
+import { setAnswerHeaders } from "./answerHeaders.ts";
 import type { Handler, Mirror } from "./createMirror.ts";
-
-const HSTS_SECONDS = 180 * 86_400;
-
-/**
- * Sets the headers of every answer, except to webhooks. Anything but a page may load, run and frame nothing; pages
- * override this with their own policy.
- *
- * HSTS excludes subdomains: they are not ours to decide about. Over plain http browsers ignore it.
- */
-export const setAnswerHeaders: Middleware = helmet({
-  contentSecurityPolicy: {
-    useDefaults: false,
-    directives: {
-      "default-src": ["'none'"],
-      "base-uri": ["'none'"],
-      "form-action": ["'none'"],
-      "frame-ancestors": ["'none'"],
-    },
-  },
-  referrerPolicy: { policy: "same-origin" },
-  strictTransportSecurity: { maxAge: HSTS_SECONDS, includeSubDomains: false },
-  xFrameOptions: { action: "deny" },
-});
 
 /** The addresses at which a web process answers; the two are the same unless WEBHOOK_PORT is set. */
 export interface WebAddress {

@@ -15,7 +15,7 @@ import { listenForAnnouncements } from "../changes/announcements.ts";
 import { describeApi } from "../api/openapi/openapi.ts";
 import { makeNews, type News } from "../api/news.ts";
 import { EXPORTS_MAX } from "../api/shares.ts";
-import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../api/respond.ts";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../api/respond.ts";
 import { makeApiRouter, type ApiDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
 import { webhookUrl } from "../config/sources.ts";
@@ -23,13 +23,12 @@ import { withTimeout } from "../process/abort.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { isForeignSecret, loadVerifier, REFUSING_VERIFIER, type Verifier } from "../signature/verifier.ts";
-import type { Handler } from "./createMirror.ts";
 import { openCallCounts, type CountCall } from "../health/calls.sql.ts";
 import { meterAnswers, meterHealth, meterWebhooks } from "../health/metering.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
 import { composeApply, makeBudgets, openPool, type QueueDeps, type RoleDeps } from "./role.ts";
 import { assertOwnKey, recordConfiguredSources } from "../sources/configuredSources.ts";
-import { setAnswerHeaders } from "./serve.ts";
+import { setAnswerHeaders } from "./answerHeaders.ts";
 
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_POOL = { purpose: "receive", max: 2, statementTimeoutMs: 1_500, connectTimeoutMs: 1_500 };
@@ -48,12 +47,12 @@ const END_DEADLINE_MS = 3_000;
  * The handlers of a process, each for every address below its own prefix: who mounts it decides which are the mirror's.
  */
 export interface WebHandlers {
-  readonly webhooks: Handler;
+  readonly webhooks: Middleware;
   readonly receive: Receiver["receive"];
-  readonly api: Handler;
-  readonly ops: Handler;
+  readonly api: Middleware;
+  readonly ops: Middleware;
   /** Health, metrics and the description of the API. */
-  readonly probes: Handler;
+  readonly probes: Middleware;
 }
 
 /** Opens what answers: webhooks, read API, health and ops pages. It closes with the process. */
@@ -95,7 +94,7 @@ export async function openWeb(deps: QueueDeps & { readonly health: HealthReader 
 }
 
 /** Health and metrics of a process that answers nothing else. */
-export function openProbes(deps: RoleDeps): Handler {
+export function openProbes(deps: RoleDeps): Middleware {
   return composeProbes(deps, { pool: openPool(deps, PROBE_POOL), firstWrite: "mirror.history" });
 }
 
@@ -113,7 +112,7 @@ function makeRunning() {
   const running = new Set<Promise<void>>();
   return {
     note:
-      (handler: Handler): Handler =>
+      (handler: Middleware): Middleware =>
       (request, response, next) => {
         const closed = new Promise<void>((resolve) => response.once("close", resolve));
         running.add(closed);
@@ -162,7 +161,7 @@ function composeApi(
   deps: QueueDeps,
   readers: { pool: Pool; exportPool: Pool; news: News },
   countCall: CountCall,
-): Handler {
+): Middleware {
   const { config, clock, logger } = deps;
   const { apiTokens, localTrust, sources } = config;
   const writes = composeWrites(deps, countCall);
@@ -180,7 +179,7 @@ function composeApi(
   };
 }
 
-function composeOps(deps: QueueDeps & { readonly health: HealthReader }, opsPool: Pool): Handler {
+function composeOps(deps: QueueDeps & { readonly health: HealthReader }, opsPool: Pool): Middleware {
   const { config, clock, logger, queue, health } = deps;
   const app = express().disable("x-powered-by").use(setAnswerHeaders);
   const { notify } = queue;

@@ -189,7 +189,7 @@ interface CycleContext {
 
 /** Per cycle, far more than the rate allows. */
 const PAGES_MAX = 1_000;
-/** One of so many pages is for the proof and the periods, however much the head has to read. */
+/** The pages of which one is for the proof and the periods, however much the head has to read. */
 const OTHERS_TURN = 3;
 /**
  * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what

@@ -72,3 +72,13 @@ export function refuseParameter(
 export function refuseBranch(): RefusedRequestError {
   return refuseParameter("No branch has this reference or id.", ASSUMED_CODES.branchNotFound);
 }
+
+/** Makes the refusal 503: more of these requests at a time than this process takes. */
+export function refuseBusy(code: string, message: string, retrySeconds: number): RefusedRequestError {
+  return new RefusedRequestError({
+    status: 503,
+    code,
+    message,
+    headers: { "Retry-After": String(retrySeconds) },
+  });
+}

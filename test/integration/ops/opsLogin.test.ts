@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { setAnswerHeaders } from "../../../src/mirror/serve.ts";
+import { setAnswerHeaders } from "../../../src/mirror/answerHeaders.ts";
 import type { SignOn } from "../../../src/config/config.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
