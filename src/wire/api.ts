@@ -77,7 +77,7 @@ export const listBranchesResponseSchema = z.looseObject({
   request_id: z.string().optional(),
 });
 
-export const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
+const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
 
 /** Codes that the spec leaves open; the sandbox and the read API answer with the same ones. */
 export const ASSUMED_CODES = {

@@ -77,8 +77,8 @@ it("migrates as an account whose search_path leaves out public, on a server that
   const { url, query } = await makeEmptyDatabase();
   const [row] = await query("select current_database() as name");
   await query(`alter database ${String(row?.["name"])} set search_path = nowhere`);
-  await query(`alter database ${String(row?.["name"])} set idle_session_timeout = 50`);
-  const slow = makeMigration("0002_slow", "select pg_sleep(0.5)");
+  await query(`alter database ${String(row?.["name"])} set idle_session_timeout = 500`);
+  const slow = makeMigration("0002_slow", "select pg_sleep(1.5)");
   const known = [makeMigration("0001_first", "create table public.first (a int)"), slow];
   expect(await migrate(url, { migrations: known })).toEqual(["0001_first", "0002_slow"]);
   await query(`alter database ${String(row?.["name"])} reset idle_session_timeout`);
