@@ -165,7 +165,8 @@ begin
       select * from json_to_recordset(decisions) as d (
         source_id text, reference text, version bigint, via text, verdict text, conflict boolean, previous_status text,
         is_new boolean)
-      where verdict = 'applied' and (is_new or conflict)
+      -- An event may go back, too: to a claim that is older than what was dated ahead of its own observation.
+      where verdict = 'applied' and (is_new or conflict) or verdict = 'corrected' and via = 'webhook'
     ), oldest as (
       select source_id, min(version) as version from changed group by source_id
     ), proofs as materialized (
