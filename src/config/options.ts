@@ -67,7 +67,7 @@ const LOGGER_FUNCTIONS = ["debug", "info", "warn", "error"] as const;
 
 /**
  * The configuration that the options ask for, with the defaults of the settings. Throws ConfigurationError, a line per
- * wrong option, without secrets. @internal
+ * wrong option, without secrets.
  */
 export function readOptions(options: MirrorOptions): Config {
   const { sources, outgoingWebhooks = [], logger } = options;

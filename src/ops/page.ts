@@ -34,7 +34,7 @@ export function viewerOf(response: Response): Viewer {
 
 /**
  * Notes the path below which the program around us has mounted the pages; empty in a server of our own. Everything in
- * these rooms is written without it; `sendPage` and `redirect` add it. @internal
+ * these rooms is written without it; `sendPage` and `redirect` add it.
  */
 export function setBasePath(response: Response, basePath: string): void {
   response.locals["basePath"] = basePath;

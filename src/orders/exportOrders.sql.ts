@@ -11,7 +11,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 /** `bigint`: an integer of 64 bits. */
 export type CellType = "text" | "boolean" | "time" | "number" | "bigint";
 
-/** The columns of reporting.orders in their sequence, with their types. @internal */
+/** The columns of reporting.orders in their sequence, with their types. */
 export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   source_id: "text",
   reference: "text",

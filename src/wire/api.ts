@@ -4,7 +4,6 @@ import { orderSchema } from "./order.ts";
 /** Bodies of the provider's endpoints (spec, "Endpoints"). Times are ISO 8601 with offset. */
 
 export const addressSchema = z.object({ street: z.string(), city: z.string(), postcode: z.string() });
-export type WireAddress = z.infer<typeof addressSchema>;
 
 const coordinatesSchema = z.object({
   latitude: z.number().min(-90).max(90),
@@ -28,7 +27,6 @@ export const createOrderSchema = z.object({
   customer: customerSchema,
   schedule: z.object({ mode: z.string() }),
 });
-export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
 
 /**
  * Body of PATCH /v1/orders/{reference}. Assumed, like the method and the path: the spec only says that orders can be
@@ -38,7 +36,6 @@ export const updateOrderSchema = createOrderSchema
   .omit({ externalOrderId: true })
   .extend({ customer: customerSchema.extend({ address: deliveryAddressSchema.partial() }).partial() })
   .partial();
-export type UpdateOrderRequest = z.infer<typeof updateOrderSchema>;
 
 const resolvedSchema = z.looseObject({ pickupTime: z.string(), deliveryTime: z.string(), basis: z.string() });
 const zoneSchema = z.looseObject({ code: z.string(), name: z.string() });

@@ -50,7 +50,7 @@ export interface JobEvent {
   readonly reference: string | null;
 }
 
-/** The received events at inbox positions, by position. @internal */
+/** The received events at inbox positions, by position. */
 export async function readEventsAt(pool: Pool, seqs: readonly number[]): Promise<JobEvent[]> {
   const { rows } = await pool.query<JobEvent>(
     `select i.source_id as "sourceId", i.event_id as "eventId",

@@ -24,7 +24,7 @@ export const RANGES: readonly [Range, ...Range[]] = [
   { name: "30d", title: "30 d", buckets: 30, bucketSeconds: 24 * HOUR, unit: "day" },
 ];
 
-/** The range that an address names; 24 h without a known one. @internal */
+/** The range that an address names; 24 h without a known one. */
 export function parseRange(name: unknown): Range {
   return RANGES.find((each) => each.name === name) ?? RANGES[0];
 }
@@ -97,7 +97,7 @@ const TREND = `
   from times left join outcomes using (n) left join delays using (n), proved
   order by n`;
 
-/** The buckets of a range up to now, oldest first; those without anything are there, too. @internal */
+/** The buckets of a range up to now, oldest first; those without anything are there, too. */
 export async function readTrend(
   pool: Pool,
   { standing, range }: { standing: Standing; range: Range },

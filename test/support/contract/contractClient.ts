@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { readOrderResponse } from "../../../src/wire/order.ts";
-import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
+import type { addressSchema, createOrderSchema, updateOrderSchema } from "../../../src/wire/api.ts";
 import {
   makeProviderClient,
   type ListOrdersQuery,
@@ -12,6 +12,11 @@ import {
 import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
 import { makeProviderClock } from "../../../src/provider/providerClock.ts";
 import { makeRetrying, makeTransport, type RequestOptions } from "../../../src/provider/transport.ts";
+
+/** The bodies that the suite sends, with the fields that the product knows. */
+export type WireAddress = z.infer<typeof addressSchema>;
+export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
+type UpdateOrderRequest = z.infer<typeof updateOrderSchema>;
 
 /*
  * Bodies as strict as the spec shows them, written from the spec and not from `src/wire`, so that a misreading there

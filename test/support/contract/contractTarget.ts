@@ -4,8 +4,12 @@ import { UNLIMITED } from "../../../src/provider/budget.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import type { CreateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
-import { makeContractClient, type ContractClient } from "./contractClient.ts";
+import {
+  makeContractClient,
+  type ContractClient,
+  type CreateOrderRequest,
+  type WireAddress,
+} from "./contractClient.ts";
 import { openContractMirror } from "./contractMirror.ts";
 import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
