@@ -42,6 +42,6 @@ export async function pollUntil(poller: Poller, reached: () => Promise<boolean>)
       await poll(poller);
       return reached();
     },
-    { timeout: 60_000, interval: 1 },
+    { timeout: 300_000, interval: 1 },
   );
 }
