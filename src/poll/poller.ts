@@ -141,7 +141,7 @@ function makeAttempt(deps: PollDeps, name: string) {
       // Another process may lead that is configured otherwise, or as soon as the source is resumed.
       await resign();
       if (result.kind === "foreign") await deps.assertOurs?.();
-      log(result.kind);
+      else log("paused");
       return putOff("paused", Math.min(LOOK_MS, intervalMs));
     } catch (error) {
       signal.throwIfAborted();
@@ -156,7 +156,8 @@ function makeAttempt(deps: PollDeps, name: string) {
     if (error !== undefined && counts.requests === 0) return { ...recover(error), ...counts };
     failures = 0;
     const waitMs = Math.max(0, dueMs - clock.monotonicMs());
-    log("polls", error ?? spareError, waitMs);
+    if (error !== undefined) log({ error, waitMs });
+    else log(spareError === undefined ? "polls" : { error: spareError, waitMs, isSpare: true });
     return { ...putOff(error === undefined ? "polled" : "failed", waitMs, error), ...counts };
   }
 
@@ -164,7 +165,7 @@ function makeAttempt(deps: PollDeps, name: string) {
     if (error instanceof LeaseLostError) return putOff("lease_lost", 0, error);
     failures += 1;
     const waitMs = backoffMs(error, { failures, intervalMs });
-    log("polls", error, waitMs);
+    log({ error, waitMs });
     return putOff("failed", waitMs, error);
   }
 
@@ -185,18 +186,29 @@ function backoffMs(
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
 }
 
+interface PollFailure {
+  readonly error: unknown;
+  readonly waitMs: number;
+  /** The head sweep came to its end: only what is read beside it failed. */
+  readonly isSpare?: boolean;
+}
+
 /** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
 function makePollLog(logger: PollDeps["logger"]) {
   let last = "polls";
-  return (state: "polls" | "paused" | "foreign", error?: unknown, waitMs?: number): void => {
-    const next = error === undefined ? state : nameOf(error);
+  return (state: "polls" | "paused" | PollFailure): void => {
+    const next = typeof state === "string" ? state : `${state.isSpare ? "spare " : ""}${nameOf(state.error)}`;
     if (next === last) return;
     last = next;
-    if (error === undefined)
-      return logger.info(next === "polls" ? "polling works again" : `polling is ${next}`);
+    if (state === "polls") return logger.info("polling works again");
+    if (state === "paused") return logger.info("polling is paused");
+    const { error, waitMs, isSpare = false } = state;
+    const fields = { wait_ms: waitMs, err: error };
+    if (isSpare)
+      return logger.warn(fields, "reading outside the head sweep failed; it will be retried later");
     const isExpected = error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient";
     const level = isExpected && failureOf(error) !== "key_refused" ? "warn" : "error";
-    logger[level]({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
+    logger[level](fields, "polling failed; it resumes from the same place");
   };
 }
 

@@ -288,6 +288,19 @@ describe("a provider that fails", () => {
   });
 });
 
+it("a failure beside the head sweep is not called one of polling", async () => {
+  const lines: string[] = [];
+  const poller = makeSut({ logger: logInto((line) => void lines.push(line), "info") });
+  await poll(poller);
+  provider.getOrder = () =>
+    Promise.reject(new ProviderError("GET /v1/orders/{reference} was refused", { failure: "rate_limited" }));
+  await requestRefetches(pool, { sourceId: "live", references: ["R1"], reason: "manual" });
+  await pollUntil(poller, () => Promise.resolve(lines.length > 1));
+  const messages = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+  expect(messages).toContain("reading outside the head sweep failed; it will be retried later");
+  expect(messages).not.toContainEqual(expect.stringMatching("polling failed"));
+});
+
 describe("a row stamped in the future", () => {
   it("moves no cursor, and is read when its time comes", async () => {
     provider.put("R1", secondsAgo(-3));
