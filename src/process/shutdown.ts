@@ -1,3 +1,4 @@
+import { withTimeout } from "./abort.ts";
 import { systemClock, type Clock } from "./clock.ts";
 import type { Logger } from "./telemetry/logger.ts";
 
@@ -58,10 +59,11 @@ export function makeShutdown(options: ShutdownOptions) {
 
   async function closeAll(reason: string): Promise<void> {
     closing.abort(new Error(`shutting down: ${reason}`));
-    if (!(await endsWithin(starting, deadlineMs)))
+    if ((await withTimeout(Promise.allSettled([starting]), deadlineMs)) === "late")
       logger.error({ deadline_ms: deadlineMs }, "the start took too long to stop; closing around it");
     logger[level]({ reason, closes: closes.length }, "shutting down");
-    if (!(await endsWithin(closeNext(), deadlineMs))) {
+    // Its timer keeps the process alive: if a close hung while nothing else ran, Node would exit with success.
+    if ((await withTimeout(closeNext(), deadlineMs)) === "late") {
       const fields = { name: current, deadline_ms: deadlineMs };
       if (isPart) logger.error(fields, "shutdown took too long; going on without it");
       else {
@@ -110,20 +112,6 @@ export function makeShutdown(options: ShutdownOptions) {
   /** Aborted as soon as the shutdown begins; its reason says why. Named, because the build must write its type down. */
   const signal: AbortSignal = closing.signal;
   return { signal, start, onShutdown, run, listen };
-}
-
-/**
- * Waits for `work`, at most for `ms`; resolves with whether it has ended, well or not. Its timer keeps the process alive on
- * purpose: if a close hung while nothing else ran, Node would exit with success.
- */
-async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  let giveUp: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => (giveUp = setTimeout(() => resolve(false), ms)));
-  const ended = work.then(
-    () => true,
-    () => true,
-  );
-  return Promise.race([ended, late]).finally(() => clearTimeout(giveUp));
 }
 
 function listenForTheEnd(deps: {
