@@ -61,12 +61,13 @@ export function makeHeadSweep(
     },
     next(view, { lease }) {
       if (sweep === undefined) return Promise.resolve(undefined);
-      const before = stepOver(sweep, rest.windows(view.nowMs));
+      const skipped = rest.windows(view.nowMs);
+      const before = stepOver(sweep, skipped);
       const { window, isLast, present } = chooseWindow(before.from, {
         until: addSeconds(before.from, span.seconds()),
         providerNow: view.providerNow,
         aheadSeconds: pace === "request" ? intervalSeconds : 0,
-        skipped: rest.windows(view.nowMs),
+        skipped,
       });
       return Promise.resolve({
         window,
