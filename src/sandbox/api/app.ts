@@ -75,6 +75,10 @@ const ENDPOINTS: readonly Endpoint[] = [
   endpoint("listBranches", "GET", "/v1/branches", listBranches),
 ];
 
+const ADDRESSES = ENDPOINTS.map((endpoint) => {
+  return { endpoint, pattern: new RegExp(`^${endpoint.path.replace(":reference", "([^/]+)")}$`) };
+});
+
 interface ApiAnswer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
@@ -101,8 +105,8 @@ export function addApi(app: Express, deps: ApiDeps): void {
  */
 function readTarget({ method, originalUrl }: Request) {
   const [path = ""] = originalUrl.split("?", 1);
-  const here = ENDPOINTS.flatMap((endpoint) => {
-    const found = new RegExp(`^${endpoint.path.replace(":reference", "([^/]+)")}$`).exec(path);
+  const here = ADDRESSES.flatMap(({ endpoint, pattern }) => {
+    const found = pattern.exec(path);
     const reference = found === null ? undefined : tryDecode(found[1] ?? "");
     return reference === undefined ? [] : [{ endpoint, reference }];
   });
