@@ -21,6 +21,7 @@ import type { Pool } from "../database/database.ts";
 import { completeSchema, type Completeness } from "./freshness.ts";
 import { parseQuery } from "./parseQuery.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
+import { IDENTIFIER_LENGTH_MAX } from "../wire/order.ts";
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -144,7 +145,7 @@ const cursorSchema = z.tuple([
     .transform(BigInt)
     .refine((at) => BigInt.asIntN(64, at) === at)
     .nullable(),
-  z.string().max(1_024),
+  z.string().max(IDENTIFIER_LENGTH_MAX),
 ]);
 
 /** A position in a sorted list, as text for an address. Opaque: clients only return it. */

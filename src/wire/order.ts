@@ -41,7 +41,7 @@ export const orderResponseSchema = orderSchema.extend({ request_id: z.string() }
 const isStorable = (text: string) => !text.includes("\0") && text.isWellFormed();
 
 /** The spec shows no lengths. An index holds no text beyond some 2,700 bytes. */
-const IDENTIFIER_LENGTH_MAX = 1_024;
+export const IDENTIFIER_LENGTH_MAX = 1_024;
 const IDENTIFIER_BYTES_MAX = 2_048;
 const isIndexable = (text: string) =>
   text.length <= IDENTIFIER_LENGTH_MAX && Buffer.byteLength(text) <= IDENTIFIER_BYTES_MAX;
