@@ -166,10 +166,9 @@ async function* readStream({ connection, options, signal, waitAfter }: Reading, 
 function makeReading(connection: Connection, options: ChangesOptions, signal: AbortSignal): Reading {
   async function waitAfter(error: unknown, attempt: number): Promise<void> {
     signal.throwIfAborted();
+    if (!(error instanceof ProviderError) || error.retry === "never") throw error;
     // The same answer would come again.
-    const isFinal = (failure: ProviderError["failure"]) =>
-      failure === "unreadable" || failure === "too_large";
-    if (!(error instanceof ProviderError) || error.retry === "never" || isFinal(error.failure)) throw error;
+    if (error.failure === "unreadable" || error.failure === "too_large") throw error;
     const askedMs = typeof error.retry === "object" ? error.retry.afterMs : 0;
     const retryMs = Math.max(askedMs, backoffMs(attempt));
     options.onState?.({ state: "waiting", error, retryMs });
