@@ -59,6 +59,7 @@ left join lateral (
 where h.via in ('poll', 'refetch', 'verify') and (e.received_at is null or e.received_at > h.seen_at);
 comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received, without those that a backfill or a write brought.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event of that status was ever seen.';
+
 create table mirror.period_requests (
   request_id   bigint generated always as identity primary key,
   source_id    text not null references mirror.sources,

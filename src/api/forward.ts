@@ -22,9 +22,9 @@ export interface ForwardedAnswer extends RawAnswer {
 
 /**
  * Sends the request within the budget, and returns the provider's unchanged answer if it is a success. It is sent once,
- * and again only after a short 429 (quotes and address checks also after other failures): whoever sent it decides on the
- * rest, as with the provider itself. Throws a ProviderError: without an answer if its turn is too far away or the path
- * leads elsewhere, otherwise with the provider's refusal, if there was one. Throws the reason of `gone` if that is
+ * and again only after a short 429 (quotes and address checks also after other failures): whoever sent it decides on
+ * the rest, as with the provider itself. Throws a ProviderError: without an answer if its turn is too far away or the
+ * path leads elsewhere, otherwise with the provider's refusal, if there was one. Throws the reason of `gone` if that is
  * aborted before the request is sent.
  */
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;

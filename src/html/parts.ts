@@ -157,8 +157,8 @@ function renderDigits(instant: Instant | null, length: number): Html {
 }
 
 /**
- * Renders a labelled list of words to choose from in a form. Unless `any` is null, none of them may be chosen as well. A
- * link may have chosen another word, such as a value that no order has now: it is shown, too.
+ * Renders a labelled list of words to choose from in a form. Unless `any` is null, none of them may be chosen as well.
+ * A link may have chosen another word, such as a value that no order has now: it is shown, too.
  */
 export function renderChoice(choice: {
   label: string | Html;

@@ -32,8 +32,8 @@ export type Area =
 export const SOURCE_PAGE = "/ops/sources";
 
 /**
- * End of the conditions of webhooks that do not arrive. Only a call that is accepted shows that they are mended; at night
- * none may come for hours unless a person has one sent.
+ * End of the conditions of webhooks that do not arrive. Only a call that is accepted shows that they are mended; at
+ * night none may come for hours unless a person has one sent.
  */
 export const ENDS_WITH_A_CALL =
   "with the next accepted call, so once it is mended have the provider send a test or an old event again";

@@ -85,8 +85,10 @@ export const guardWrites: RequestHandler = (request, response, next) => {
   return refuseOtherSites(request, response, next);
 };
 
-/** Finds the role of a password; none if it is wrong. All passwords are compared, with a placeholder for absent ones, so
- * that the time does not reveal which roles exist. */
+/**
+ * Finds the role of a password; none if it is wrong. All passwords are compared, with a placeholder for absent ones, so
+ * that the time does not reveal which roles exist.
+ */
 function makePasswordCheck(passwords: PasswordByRole): (password: string) => Role | undefined {
   const digests = (["operator", "viewer"] as const).map((role) => {
     return { role, exists: passwords[role] !== null, digest: digestSecret(passwords[role] ?? "") };
