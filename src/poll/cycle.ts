@@ -1,7 +1,7 @@
 import { LeaseLostError } from "../database/leases.sql.ts";
 import { isDatabaseAway } from "../database/databaseErrors.ts";
 import { UnavailableError } from "../domain/errors.ts";
-import { floorTo } from "../domain/order/instant.ts";
+import { addSeconds, floorTo } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import { BOUND_GRANULE, type Window } from "../domain/window/window.ts";
@@ -256,6 +256,7 @@ class CycleReads {
   #state: CycleState;
   readonly #counts = countNothing();
   #hasWalked = false;
+  #isListAway = false;
 
   constructor(deps: PollDeps, lanes: Lanes, context: CycleContext) {
     this.#deps = deps;
@@ -374,33 +375,55 @@ class CycleReads {
 
   /**
    * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to
-   * seconds. What fails even then is left out: the sweep goes on behind it, and a condition names it. All of that
-   * happens at once if the list has answered between two failures of the sweep; else the list is away, and no window is
-   * to blame.
+   * seconds, within the same cycle. What fails even then is left out: the sweep goes on behind it, and a condition names
+   * it. While the list answers nothing at all, no window is to blame, and each stays as it is.
    */
   async #noteFailure(lane: Lane, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
     const { span, rest } = lane.sweep;
     const job = lane.reading?.job;
     if (job === undefined) return this.#rest(lane, error);
+    const hasAnswered = this.#lanes.answeredMs >= lane.failedMs;
     lane.failures = Math.min(lane.failures + 1, FAILURES_BEFORE_SHORTER);
-    const isAway = this.#lanes.answeredMs < lane.failedMs;
     lane.failedMs = clock.monotonicMs();
     const message = describeMessage(error);
     await job.noteFailure?.(message);
     // Its walk has asked several times already, and begins anew; as many requests again are for the next cycle.
     const isStalled = error instanceof WalkStalledError;
     if (!isStalled && lane.failures < FAILURES_BEFORE_SHORTER) return this.#rest(lane, error);
+    if (!isStalled && !hasAnswered && !(await this.#listAnswers())) return this.#rest(lane, error);
     lane.reading = undefined;
     const window = partOf(job);
     const isShorter = span.shorten(window);
-    const isLeftOut = !isShorter && !isAway && rest !== undefined;
-    if (isStalled || isAway || this.#isOver() || !(isShorter || isLeftOut)) this.#rest(lane, error);
+    const isLeftOut = !isShorter && rest !== undefined;
+    if (isStalled || this.#isOver() || !(isShorter || isLeftOut)) this.#rest(lane, error);
     if (!isLeftOut) return;
     rest.add(window, lane.failedMs);
     logger.warn({ err: error }, "the list cannot serve a window; reading goes on behind it");
     const unserved = { sourceId: source.sourceId, window, error: message };
     await noteUnserved(pool, this.#context.term.lease, unserved);
+  }
+
+  /**
+   * Asks whether the list answers at all: for the minute to come, in which no order can be the cause of a failure. A list
+   * that does not answer is not asked again in this cycle.
+   */
+  async #listAnswers(): Promise<boolean> {
+    if (this.#isListAway) return false;
+    const { client, clock } = this.#deps;
+    const { signal } = this.#context;
+    const since = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+    const request = { since, until: addSeconds(since, 60), offset: 0, limit: 1 };
+    try {
+      await client.listWindow(request, { priority: "poll", signal });
+    } catch (error) {
+      if (concernsAll(error, signal)) throw error;
+      this.#isListAway = true;
+      return false;
+    }
+    this.#counts.requests += 1;
+    this.#lanes.answeredMs = clock.monotonicMs();
+    return true;
   }
 
   #rest(lane: Lane, error: unknown): void {

@@ -83,14 +83,21 @@ describe("a window that the list cannot serve", () => {
   );
 });
 
-it("an outage of the whole list leaves out no window", async () => {
+it("an outage of the whole list leaves out no window, and costs a few requests a cycle", async () => {
   const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT2M" });
   await poll(poller);
   provider.put("LATER", secondsAgo(0));
   provider.before = () => {
     throw makeUnavailable();
   };
+  const begun = provider.reads.length;
   for (let cycle = 0; cycle < 5; cycle += 1) expect(await poll(poller)).toMatchObject({ outcome: "failed" });
+  // Of each of two sweeps its window, unchanged, and once the minute to come.
+  const asked = provider.reads.slice(begun).map(({ query }) => query);
+  expect(asked.length).toBeLessThanOrEqual(5 * 3);
+  expect(new Set(asked.filter(({ limit }) => limit > 1).map(({ since }) => since)).size).toBeLessThanOrEqual(
+    2,
+  );
   provider.before = () => undefined;
   await pollUntil(poller, async () => (await countOrders("LATER")) === 1);
   const { rows } = await pool.query("select unserved_since as unserved from mirror.poll_state");
