@@ -10,7 +10,6 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram } from "../../support/programs/program.ts";
 import { orderBody } from "../../support/providers/testSandbox.ts";
 
-const PATIENCE = { timeout: 60_000 };
 const browser: Browser | undefined = await openBrowser();
 const api = describeApi();
 
@@ -132,7 +131,7 @@ describe.skipIf(browser === undefined)(
       expect(policy).toContain("default-src 'none'");
       expect(policy).toContain("script-src 'self';");
       expect(policy).not.toMatch(/https?:|unsafe-eval/);
-      await look.page.locator(".opblock").first().waitFor(PATIENCE);
+      await look.page.locator(".opblock").first().waitFor();
       const text = await look.page.locator("main").innerText();
       for (const path of Object.keys({ ...api.paths, ...api.webhooks })) {
         expect(text.replaceAll("\u200b", "")).toContain(path);
@@ -164,7 +163,7 @@ describe.skipIf(browser === undefined)(
       const request = await asked;
       expect(decodeURIComponent(request.url())).toBe(`${mirror.url}/v1/orders/${hostile}`);
       expect(await request.headerValue("authorization")).toBe(`Bearer ${mirror.keys.test}`);
-      await read.locator(".live-responses-table").getByText("externalOrderId").first().waitFor(PATIENCE);
+      await read.locator(".live-responses-table").getByText("externalOrderId").first().waitFor();
       expect(await page.title()).not.toContain("taken");
       expect(
         await page.evaluate<string>("JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"),

@@ -23,7 +23,7 @@ import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 
-const WAIT = { timeout: 60_000, interval: 500 };
+const WAIT = { interval: 500 };
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
 
 const { database } = await openTestDatabase();

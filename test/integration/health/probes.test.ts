@@ -99,7 +99,7 @@ describe("readiness", () => {
       end loop;
       grant insert on mirror.inbox to health_reader;
     end $$`);
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
+    await expect.poll(async () => (await get("/readyz")).status).toBe(200);
     await database.pool.query("drop owned by health_reader; drop role health_reader");
   });
 
@@ -110,10 +110,10 @@ describe("readiness", () => {
     const admin = openPool(withDatabase(database.url, "postgres"));
     await admin.query(`alter database ${name} allow_connections false`);
     await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(503);
+    await expect.poll(async () => (await get("/readyz")).status).toBe(503);
     expect((await get("/livez")).status).toBe(200);
     await admin.query(`alter database ${name} allow_connections true`);
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
+    await expect.poll(async () => (await get("/readyz")).status).toBe(200);
   });
 
   it("is 503 within about two seconds when the database accepts connections but never answers", async () => {

@@ -22,7 +22,6 @@ await fillMirror(pool);
 await fillOutgoing(pool, "<b>Internal Server Error</b>");
 await board.queue.add("events", { seqs: [1] });
 
-const PATIENCE = { timeout: 60_000 };
 const DESKTOP = { viewport: { width: 1280, height: 900 } };
 const PHONE = { viewport: { width: 360, height: 740 }, colorScheme: "dark" } as const;
 const ORDER = "/ops/orders/live/ORD-1001";
@@ -82,7 +81,6 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
 
   async function withTab(options: BrowserContextOptions, use: (look: Look) => Promise<void>): Promise<void> {
     const look = await openTab(browser, url, options);
-    look.page.setDefaultTimeout(PATIENCE.timeout);
     try {
       await use(look);
     } finally {
@@ -207,7 +205,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.getByRole("button", { name: "Use UTC" }).click();
       expect(await time.textContent()).toBe(utc);
       await page.reload();
-      await expect.poll(() => time.textContent(), PATIENCE).toBe(utc);
+      await expect.poll(() => time.textContent()).toBe(utc);
       await page.locator(".account summary").click();
       await page.getByRole("button", { name: "Use local time" }).click();
       expect(await page.locator("input[name='from']").inputValue()).toBe("2026-01-05T19:00");
@@ -250,34 +248,32 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         select (jsonb_populate_record(o, jsonb_build_object('reference', 'NEW-1', 'version', mirror.nanos_of(clock_timestamp())))).*
         from mirror.orders o where reference = 'ORD-1002';
         update mirror.orders set status = 'cancelled' where reference = 'ORD-1005'`);
-      await expect.poll(text("#pill"), PATIENCE).toBe("1 new, 1 left this list: show");
+      await expect.poll(text("#pill")).toBe("1 new, 1 left this list: show");
       expect(await names()).toEqual(before);
       expect(await page.locator("tr.left a.name").allTextContents()).toEqual(["ORD-1005"]);
       // How far the data reaches and the counts do not wait for anybody.
       const polled = "(extract(epoch from now() - interval '20 minutes') * 1000000000)::bigint";
       await pool.query(`update mirror.poll_state set polled_through = ${polled}, trouble = 'away', last_error = 'x',
         failing_since = now() - interval '20 minutes', last_cycle_ended_at = now() where source_id = 'live'`);
-      await expect.poll(text("#freshness"), PATIENCE).toContain("▲ Data up to");
+      await expect.poll(text("#freshness")).toContain("▲ Data up to");
       await pool.query("update mirror.orders set status = 'cancelled' where reference = 'ORD-1006'");
-      await expect.poll(text("#pill"), PATIENCE).toBe("1 new, 2 left this list: show");
+      await expect.poll(text("#pill")).toBe("1 new, 2 left this list: show");
       expect(await text("#found")()).toContain("20 orders");
       // What is taken back needs no button any more.
       await pool.query(`delete from mirror.orders where reference = 'NEW-1';
         update mirror.orders set status = 'created' where reference in ('ORD-1005', 'ORD-1006')`);
-      await expect
-        .poll(() => text("#pill")().then(() => page.locator("#pill").isVisible()), PATIENCE)
-        .toBe(false);
+      await expect.poll(() => text("#pill")().then(() => page.locator("#pill").isVisible())).toBe(false);
       expect(await page.locator("tr.left").count()).toBe(0);
       await pool.query("update mirror.orders set status = 'cancelled' where reference = 'ORD-1005'");
-      await expect.poll(text("#pill"), PATIENCE).toBe("1 left this list: show");
+      await expect.poll(text("#pill")).toBe("1 left this list: show");
       await page.locator("#pill").click();
-      await expect.poll(names, PATIENCE).toEqual(before.filter((name) => name !== "ORD-1005"));
+      await expect.poll(names).toEqual(before.filter((name) => name !== "ORD-1005"));
       expect(await page.locator("#pill").isVisible()).toBe(false);
       // Every list does the same.
       await page.goto("/ops/quarantine");
       await pool.query(`insert into mirror.quarantine (source_id, via, reason, reference)
         values ('live', 'poll', 'wrong_mode', 'NEW-2')`);
-      await expect.poll(text("#pill"), PATIENCE).toBe("1 new: show");
+      await expect.poll(text("#pill")).toBe("1 new: show");
       await pool.query("delete from mirror.quarantine where reference = 'NEW-2'");
       const known = await page.request.get("/ops/actions");
       const again = await page.request.get("/ops/actions", {
@@ -318,7 +314,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
             heldBackMs += 10_000;
             await page.clock.runFor(5_000);
             return page.locator(part).textContent();
-          }, PATIENCE)
+          })
           .toContain(words);
       await reads("#updates-word", "● Updated");
       await pool.query(

@@ -147,7 +147,7 @@ describe("the queues", () => {
     expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 2, waiting: 1 });
     expect((await call(`/${name}/retry/failed`, "operator")).status).toBe(200);
     expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
-    await expect.poll(actions, { timeout: 60_000 }).toEqual([
+    await expect.poll(actions).toEqual([
       { target: `${name} ${job?.id} retry`, role: "operator", affected: 1 },
       { target: `${name} retry failed`, role: "operator", affected: 2 },
     ]);

@@ -41,10 +41,10 @@ it.runIf(canStartRedis)(
     redis.freeze();
     await expectTrouble();
     redis.thaw();
-    await expect.poll(board, { timeout: 60_000 }).toMatchObject(shown);
+    await expect.poll(board).toMatchObject(shown);
     await redis.kill();
     await expectTrouble();
     await redis.restart();
-    await expect.poll(board, { timeout: 60_000 }).toMatchObject(shown);
+    await expect.poll(board).toMatchObject(shown);
   },
 );

@@ -10,7 +10,6 @@ import {
 } from "../../support/pages/browser.ts";
 import { makeTestSandbox, type TestSandbox } from "../../support/providers/testSandbox.ts";
 
-const PATIENCE_MS = 30_000;
 const MIRROR = "http://127.0.0.1:9/ops/orders";
 
 describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (else ${NO_BROWSER})`, () => {
@@ -52,7 +51,6 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
   it("links each order of its business, and each of their events, to the mirror, and no order of others", async () => {
     const { references } = await provider.steer("POST", "/orders", { count: 1, mode: "test" });
     const { page, close } = await openTab(browser, provider.url);
-    page.setDefaultTimeout(PATIENCE_MS);
     await page.goto("/_sandbox");
     const orders = page.getByRole("region", { name: "Latest changed orders" });
     const ofOrder = orders.getByRole("link", { name: references[0], exact: true });

@@ -4,6 +4,8 @@ import path from "node:path";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 
 export const NO_BROWSER = "not run: no chromium found on the PATH";
+/** For what hangs: on a busy machine a sound page takes many times as long as the 30 seconds that Playwright waits. */
+const HANG_MS = 600_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Path of an installed Chromium or Chrome, or undefined. */
@@ -30,7 +32,8 @@ if (findChromium() === undefined) {
 export async function openBrowser(): Promise<Browser | undefined> {
   const executablePath = findChromium();
   if (executablePath === undefined) return undefined;
-  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  const args = ["--no-sandbox", "--disable-dev-shm-usage"];
+  return chromium.launch({ executablePath, args, timeout: HANG_MS });
 }
 
 export interface Look {
@@ -47,6 +50,7 @@ export async function openTab(
   options: BrowserContextOptions = {},
 ): Promise<Look> {
   const context = await browser.newContext({ baseURL, ...options });
+  context.setDefaultTimeout(HANG_MS);
   const page = await context.newPage();
   const troubles: string[] = [];
   const { host } = new URL(baseURL);

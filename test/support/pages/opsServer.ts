@@ -73,7 +73,7 @@ async function openBoardQueue(databaseUrl: string, name: string) {
   const failAll = async (reason: string) => {
     const fail = () => Promise.reject(new UnrecoverableError(reason));
     const worker = new Worker(name, fail, { connection });
-    await expect.poll(() => queue.getWaitingCount(), { timeout: 60_000 }).toBe(0);
+    await expect.poll(() => queue.getWaitingCount()).toBe(0);
     await worker.close();
   };
   const close = async () => {
