@@ -1,7 +1,7 @@
 import { fork } from "node:child_process";
 import path from "node:path";
 import { canStartRedis, startRedis } from "../support/servers/redis.ts";
-import { WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../support/signing/signing.ts";
 import type { BenchDeps } from "./bench.ts";
 
 /** A process of the bench that answers one order at a time. */

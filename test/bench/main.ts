@@ -6,7 +6,7 @@ import { migrateQueue } from "../../src/queue/postgresServer.ts";
 import { makePool, withClient } from "../../src/database/database.ts";
 import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/postgres/embeddedPostgres.ts";
-import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
+import { createDatabase, withDatabase } from "../support/servers/database.ts";
 import { addSource } from "../support/mirror/orders.ts";
 import type { Bench } from "./bench.ts";
 import { compareVersions, tabulate } from "./compareVersions.ts";

@@ -1,7 +1,7 @@
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
-import { WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../support/signing/signing.ts";
 
 export interface RequestsOrder {
   readonly url: string;

@@ -3,7 +3,7 @@ import { noteFigures, seed } from "../support/faults/extent.ts";
 import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../support/faults/random.ts";
-import { sendEvent } from "../support/signing/webhooks.ts";
+import { sendEvent } from "../support/signing/signing.ts";
 
 const EVENTS = 50_000;
 const ORDERS = 2_000;

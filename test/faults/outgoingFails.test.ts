@@ -6,14 +6,18 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/process/clock.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
-import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
+import {
+  startFaultWorld,
+  type FaultWorld,
+  superviseRoles,
+  type Supervisor,
+} from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
-import { superviseRoles, type Supervisor } from "../support/faults/supervisor.ts";
 import { listenHere } from "../support/http/serve.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
 import { copyCluster } from "../support/servers/ownPostgres.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../support/signing/signing.ts";
 
 const ROUNDS = isShort ? 2 : 10;
 const STATUSES = ["created", "assigned", "picked_up", "delivered"];

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { noteFigures, randomSeconds, seed } from "../support/faults/extent.ts";
-import { startEventRelay, type EventRelay } from "../support/faults/eventRelay.ts";
+import { startEventRelay, type EventRelay } from "../support/faults/events.ts";
 import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/faultWorld.ts";
-import { superviseRoles, type Supervisor } from "../support/faults/supervisor.ts";
+import {
+  startFaultWorld,
+  type FaultWorld,
+  type Role,
+  superviseRoles,
+  type Supervisor,
+} from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { systemClock } from "../../src/process/clock.ts";

@@ -1,15 +1,20 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { findFreePort } from "../../src/postgres/freePort.ts";
-import { startEventRelay, type EventRelay } from "../support/faults/eventRelay.ts";
+import { startEventRelay, type EventRelay } from "../support/faults/events.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
 import { startFaultProxy, type FaultProxy } from "../support/faults/faultProxy.ts";
 import { portOf, through } from "../support/faults/faultWorld.ts";
 import { makeMirrorAudit, type MirrorAudit } from "../support/faults/mirrorAudit.ts";
-import { followFeed, type FeedFollower } from "../support/mirror/feedFollower.ts";
+import { followFeed, type FeedFollower } from "../support/mirror/served.ts";
 import { LIVE_ENV, startProgram, stopPrograms, type RunningProgram } from "../support/programs/program.ts";
 import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
-import { startOwnPostgres, type OwnPostgres } from "../support/servers/ownPostgres.ts";
-import { promote, startStandby, waitForStandby } from "../support/servers/replica.ts";
+import {
+  startOwnPostgres,
+  type OwnPostgres,
+  promote,
+  startStandby,
+  waitForStandby,
+} from "../support/servers/ownPostgres.ts";
 
 const ROUNDS = isShort ? 1 : 5;
 /** Longest interruption of events and of readers of the feed. */

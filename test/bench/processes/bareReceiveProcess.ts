@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { listenOn, localUrl } from "../../../src/process/httpServer.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 /**
  * The least that a receiver can do, as a separate process: it verifies and parses an event, and stores nothing. Sends its

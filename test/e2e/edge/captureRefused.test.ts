@@ -8,9 +8,9 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { logIn } from "../../support/http/logIn.ts";
+import { logIn } from "../../support/http/serve.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 /** Not a preset, so nobody could have guessed it. */
 const SCHEME = parseScheme({

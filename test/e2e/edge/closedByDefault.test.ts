@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { ask } from "../../support/http/ask.ts";
+import { ask, logIn, listenHere } from "../../support/http/serve.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import {
@@ -15,9 +15,7 @@ import {
   stopPrograms,
 } from "../../support/programs/program.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
-import { logIn } from "../../support/http/logIn.ts";
-import { listenHere } from "../../support/http/serve.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
 
 const { database } = await openTestDatabase();
 let folder: string;

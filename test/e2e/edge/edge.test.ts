@@ -5,9 +5,9 @@ import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { readRssBytes } from "../../support/programs/resident.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { readRssBytes } from "../../support/programs/processes.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const EVENT_EVERY_MS = 20;
 const FORGED_MIN = 10_000;

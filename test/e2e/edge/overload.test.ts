@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { makeEventLoad } from "../../support/faults/eventLoad.ts";
+import { makeEventLoad } from "../../support/faults/events.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { runOnServer } from "../../support/servers/createDatabase.ts";
+import { runOnServer } from "../../support/servers/database.ts";
 import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { startRole, stopPrograms, type Ending } from "../../support/programs/program.ts";
-import { readRssBytes } from "../../support/programs/resident.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
+import { readRssBytes } from "../../support/programs/processes.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
 
 const MEBIBYTE = 1_048_576;
 

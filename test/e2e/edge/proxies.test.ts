@@ -11,7 +11,7 @@ import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
 
 // The proxies of docs/production.md, with the configurations that it shows, between strangers and a web process.
 

@@ -7,7 +7,7 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
 
 const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");
 const CHANGES = 600;

@@ -5,10 +5,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { createDatabase, withDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const { database } = await openTestDatabase();
 

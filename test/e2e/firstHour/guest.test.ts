@@ -13,14 +13,23 @@ import type * as Library from "../../../src/mirror/createMirror.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
-import { logIn } from "../../support/http/logIn.ts";
-import { listenHere } from "../../support/http/serve.ts";
-import { installPacked } from "../../support/programs/packed.ts";
-import { ROOT, stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
+import { logIn, listenHere } from "../../support/http/serve.ts";
+import {
+  installPacked,
+  ROOT,
+  stopPrograms,
+  watchProgram,
+  type RunningProgram,
+} from "../../support/programs/program.ts";
 import { LIVE, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
-import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import {
+  createDatabase,
+  runOnServer,
+  withDatabase,
+  findTestServer,
+  openTestDatabase,
+} from "../../support/servers/database.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 // The package, as it is published, in programs of others: what it takes of their addresses, bodies and processes.
 

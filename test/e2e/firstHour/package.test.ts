@@ -12,12 +12,16 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { makeCaller } from "../../support/contract/contractTarget.ts";
 import { openContractMirror, type ContractMirror } from "../../support/contract/contractMirror.ts";
-import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
+import {
+  createDatabase,
+  runOnServer,
+  withDatabase,
+  findTestServer,
+  openTestDatabase,
+} from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { installPacked, MODULES } from "../../support/programs/packed.ts";
-import { ROOT } from "../../support/programs/program.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
+import { installPacked, MODULES, ROOT } from "../../support/programs/program.ts";
 import { createLiveOrder, orderBody } from "../../support/providers/testSandbox.ts";
 
 const run = promisify(execFile);

@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { makeEventLoad } from "../../support/faults/eventLoad.ts";
+import { makeEventLoad } from "../../support/faults/events.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const KILLS = 5;
 

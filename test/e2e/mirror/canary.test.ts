@@ -13,8 +13,8 @@ import {
   text,
   type Step,
 } from "../../support/providers/scriptedProvider.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { logIn } from "../../support/http/logIn.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
+import { logIn } from "../../support/http/serve.ts";
 
 /** Data that only a reader of the order may see; each is a word that occurs nowhere else. */
 const PERSON = {

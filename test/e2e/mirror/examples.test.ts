@@ -9,9 +9,9 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");

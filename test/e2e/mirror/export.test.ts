@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource } from "../../support/mirror/orders.ts";
+import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const { database } = await openTestDatabase();

@@ -13,7 +13,7 @@ import { startForeignProvider } from "../../support/providers/foreignProvider.ts
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { makeEventBody } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const OUTGOING_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const MINUTE = 60_000_000_000n;

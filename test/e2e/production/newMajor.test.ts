@@ -5,11 +5,10 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { findTestServer } from "../../support/servers/database.ts";
+import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { startFaultProvider } from "../../support/providers/faultProvider.ts";
-import { followFeed } from "../../support/mirror/feedFollower.ts";
+import { followFeed } from "../../support/mirror/served.ts";
 import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";
 
 const run = promisify(execFile);

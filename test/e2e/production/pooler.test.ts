@@ -5,7 +5,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { sendEvent } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/signing.ts";
 
 afterEach(stopPrograms);
 

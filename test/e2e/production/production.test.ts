@@ -16,7 +16,7 @@ import {
 import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const run = promisify(execFile);
 const PROCESSES = ["web", "worker", "poller"] as const;

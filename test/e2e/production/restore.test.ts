@@ -5,13 +5,12 @@ import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { backUp } from "../../support/servers/backup.ts";
-import { runOnServer } from "../../support/servers/createDatabase.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { backUp } from "../../support/servers/ownPostgres.ts";
+import { runOnServer, openTestDatabase } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { AT_REST, createLiveOrder } from "../../support/providers/testSandbox.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const ORDERS = 5;
 

@@ -4,7 +4,12 @@ import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import {
+  openTestDatabase,
+  createDatabase,
+  runOnServer,
+  withDatabase,
+} from "../../support/servers/database.ts";
 import {
   runProgram,
   startProgram,
@@ -13,11 +18,10 @@ import {
 } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { AT_REST, createLiveOrder, receiveEvents } from "../../support/providers/testSandbox.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
-import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { logIn } from "../../support/http/logIn.ts";
+import { logIn } from "../../support/http/serve.ts";
 
 const PASSWORD = "a password of the tests";
 const DATABASE = "mirror_of_roles";

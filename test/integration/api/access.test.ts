@@ -2,8 +2,8 @@ import { request } from "node:http";
 import { afterAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { insertOrder, orderText } from "../../support/mirror/orders.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { serve, type TestServer } from "../../support/http/serve.ts";
 import { logInto } from "../../support/run/logInto.ts";
 

@@ -16,7 +16,7 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 import { serve, type TestServer } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const common = { clock: systemClock, logger: silentLogger };
 

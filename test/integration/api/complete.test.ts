@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { startTestApi } from "../../support/mirror/testApi.ts";
+import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { startTestApi } from "../../support/mirror/served.ts";
 
 const T = "2026-11-21T14:00:00Z";
 const BEFORE_T = "2026-11-21T13:59:59.999999999Z";

@@ -3,10 +3,10 @@ import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { EXPORT_COLUMNS, exportOrders } from "../../../src/orders/exportOrders.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { insertOrder, orderText } from "../../support/mirror/orders.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 const NAMES = Object.keys(EXPORT_COLUMNS);

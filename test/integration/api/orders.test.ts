@@ -2,11 +2,10 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
 import { openRaw } from "../../support/http/rawHttp.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { makeTestApi, startTestApi } from "../../support/mirror/testApi.ts";
+import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { makeTestApi, startTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { openRaw, type RawConnection } from "../../support/http/rawHttp.ts";
 import { serve } from "../../support/http/serve.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const GREEDY = "greedy-token-0123456789";

@@ -4,9 +4,9 @@ import { makePool } from "../../../src/database/database.ts";
 import { makeOrderWait } from "../../../src/api/orderWait.ts";
 import { makeNews } from "../../../src/api/news.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { startTestApi } from "../../support/mirror/testApi.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { insertOrder, orderText } from "../../support/mirror/orders.ts";
+import { startTestApi } from "../../support/mirror/served.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const AT = "2026-11-20T10:00:00.000000001Z";
 const LATER = "2026-11-20T10:00:00.000000002Z";

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { applyAbsence, type AbsenceOutcome } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { missAgain } from "../../support/mirror/absence.ts";
+import { missAgain } from "../../support/mirror/liveApply.ts";
 import { requestGone } from "../../../src/poll/refetches.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at } from "../../support/mirror/orders.ts";

@@ -12,10 +12,8 @@ import { decide, settle } from "../../support/mirror/decide.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { beside } from "../../support/servers/beside.ts";
+import { asPool, beside, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import {
   addSource,
   at,
@@ -26,7 +24,7 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 
 const { pool } = await openTestDatabase({ purpose: "apply", max: 12 });
 

@@ -1,9 +1,9 @@
 import { expect, it, onTestFinished } from "vitest";
 import { readEventsAt } from "../../../src/ops/queues/queueEvents.sql.ts";
-import { asPool } from "../../support/servers/asPool.ts";
+import { asPool } from "../../support/servers/database.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
+import { listPlanNodes, type PlanNode } from "../../support/mirror/reporting.ts";
 
 /**
  * How Postgres plans the statements of apply while the tables grow, as in a busy hour: on the worker's kind of

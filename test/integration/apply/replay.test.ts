@@ -13,7 +13,7 @@ import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool } = await openTestDatabase();
 await addSource(pool, "live");

@@ -2,14 +2,13 @@ import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vite
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { beginFeedEpoch, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import { asPool } from "../../support/servers/asPool.ts";
+import { asPool, makeTestDatabase } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeOrder, type OrderSketch } from "../../support/mirror/orders.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 
 interface FeedBody {
   data: { position: string; reference: string; revision: number; [name: string]: unknown }[];

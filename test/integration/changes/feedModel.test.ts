@@ -9,11 +9,10 @@ import {
   type FeedCursor,
 } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const WRITERS = 3;
 

@@ -2,9 +2,8 @@ import { hostname, userInfo } from "node:os";
 import { afterEach, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { insertOrder, orderText, addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");

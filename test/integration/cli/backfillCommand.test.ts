@@ -6,7 +6,7 @@ import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { database, pool } = await openTestDatabase();
 await addSource(pool, "live");

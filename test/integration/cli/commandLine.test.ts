@@ -3,8 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource, insertOrder, orderText } from "../../support/mirror/orders.ts";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");

@@ -5,15 +5,15 @@ import { examine, type Check, type CheckFinding, type Patient } from "../../../s
 import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
-import { openServedMirror } from "../../support/mirror/servedMirror.ts";
+import { openServedMirror } from "../../support/mirror/served.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import { serve } from "../../support/http/serve.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 
 /** A separate server: a role belongs to the whole server, and other files need theirs. */
 const postgres = await startOwnPostgres();

@@ -7,8 +7,7 @@ import {
   type DecisionFilter,
 } from "../../../src/changes/changeTail.sql.ts";
 import { systemClock, type Clock } from "../../../src/process/clock.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
 const { database } = await openTestDatabase();

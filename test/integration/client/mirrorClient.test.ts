@@ -19,9 +19,9 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { pool, show } = await openLiveMirror();
 const server = await serve(makeTestApi({ pool }));

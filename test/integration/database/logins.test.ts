@@ -18,9 +18,8 @@ import {
   sendNow,
   setEndpointPaused,
 } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
-import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
+import { createDatabase, withDatabase, TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 
 const PROCESSES = ["web", "worker", "poller"] as const;

@@ -3,8 +3,7 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { examineSchema, migrate, type Migration } from "../../../src/database/migrations.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { findTestServer } from "../../support/servers/database.ts";
+import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
 
 /** Each command runs from its source. */
 

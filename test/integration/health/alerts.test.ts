@@ -11,8 +11,8 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { listenHere } from "../../support/http/serve.ts";
 
 const { database } = await openTestDatabase();

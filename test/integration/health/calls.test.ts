@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { makeCallCounts, type Call } from "../../../src/health/calls.sql.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
 it("adds up the calls that several processes counted, and loses none while Postgres is unreachable", async () => {

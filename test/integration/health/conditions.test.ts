@@ -1,15 +1,13 @@
 import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { runOnServer } from "../../support/servers/createDatabase.ts";
-import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
+import { runOnServer, findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
-import { announced, lost } from "../../support/mirror/webhookHours.ts";
+import { announced, lost, emptying } from "../../support/mirror/tables.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
 import { makePool } from "../../../src/database/database.ts";
@@ -21,7 +19,7 @@ import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { openServedMirror } from "../../support/mirror/servedMirror.ts";
+import { openServedMirror } from "../../support/mirror/served.ts";
 
 const WAIT = { interval: 500 };
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;

@@ -11,8 +11,7 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import * as catalogue from "../../../src/process/telemetry/metrics.ts";
 import { makeMetrics, type Metrics } from "../../../src/process/telemetry/metrics.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 

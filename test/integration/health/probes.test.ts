@@ -5,8 +5,7 @@ import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeHealthRouter, type HealthRouterDeps } from "../../../src/health/healthRouter.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { withDatabase } from "../../support/servers/createDatabase.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { withDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { ask } from "../../support/http/ask.ts";
+import { ask } from "../../support/http/serve.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
 const { database, url, as } = await openOpsPages({ max: 4 });

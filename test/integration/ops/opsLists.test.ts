@@ -3,7 +3,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { serve } from "../../support/http/serve.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { announced, lost } from "../../support/mirror/webhookHours.ts";
+import { announced, lost } from "../../support/mirror/tables.ts";
 
 const { database, board, deps, url, as, read } = await openOpsPages();
 await database.pool.query(`

@@ -3,10 +3,9 @@ import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { setAnswerHeaders } from "../../../src/mirror/answerHeaders.ts";
 import type { SignOn } from "../../../src/config/config.ts";
-import { ask } from "../../support/http/ask.ts";
+import { ask, serve, type TestServer } from "../../support/http/serve.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
-import { serve, type TestServer } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { logInto } from "../../support/run/logInto.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror, goBack } from "../../support/pages/opsMirror.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { insertOrder, orderText } from "../../support/mirror/orders.ts";
 
 const { pool, read, post } = await openOpsPages({ max: 4 });
 await fillMirror(pool);

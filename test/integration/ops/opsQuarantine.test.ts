@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 let notified: number[] = [];
 const { pool, read, post } = await openOpsPages({ max: 3, notify: (seqs) => void notified.push(...seqs) });

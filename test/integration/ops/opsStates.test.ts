@@ -2,9 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, Page } from "playwright-core";
 import { orderAddress } from "../../../src/health/pageAddresses.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { lost } from "../../support/mirror/webhookHours.ts";
+import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { lost } from "../../support/mirror/tables.ts";
 import {
   COLOUR_RULES,
   findBarriers,

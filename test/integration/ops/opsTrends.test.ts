@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { parseRange, readTrend, type Bucket } from "../../../src/ops/source/trend.sql.ts";
-import { announced, lost } from "../../support/mirror/webhookHours.ts";
+import { announced, lost } from "../../support/mirror/tables.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";

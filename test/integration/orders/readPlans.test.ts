@@ -14,9 +14,8 @@ import {
   type OrderSort,
 } from "../../../src/orders/orderReads.sql.ts";
 import { exportSchema } from "../../../src/api/orderQuery.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
-import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
+import { listPlanNodes, type PlanNode } from "../../support/mirror/reporting.ts";
 
 /**
  * Checks that the read API's statements use an index and read few more rows than they return. The orders are

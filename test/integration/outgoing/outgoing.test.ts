@@ -25,9 +25,8 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { makeLogger, silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { asPool, openTestDatabase } from "../../support/servers/database.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
   addSource,
@@ -38,7 +37,7 @@ import {
   type OrderSketch,
 } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { listenHere } from "../../support/http/serve.ts";
 
 const RETRY_SECONDS = [0.05, 0.05, 0.05];

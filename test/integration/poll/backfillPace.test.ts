@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { readPollState } from "../../support/mirror/pollState.ts";
+import { readPollState } from "../../support/mirror/tables.ts";
 import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const ORDERS = process.env["TEST_LONG"] === "1" ? 100_000 : 20_000;

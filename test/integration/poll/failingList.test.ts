@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import type { WindowPage } from "../../../src/domain/source/orderSource.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
 import {

@@ -2,10 +2,9 @@ import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { makeLeadership } from "../../../src/poll/leadership.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { beside, untilWaiting } from "../../support/servers/beside.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { beside, untilWaiting, openTestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const NAME = "poll:live";
 /** Longer than any of these tests by the database's real clock. */

@@ -9,7 +9,7 @@ import {
   type Lease,
 } from "../../../src/database/leases.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const NAME = "poll:live";
 const TTL = { ttlMs: 60_000 };

@@ -5,7 +5,7 @@ import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 
 const { pool, apply, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {

@@ -12,7 +12,7 @@ import {
   secondsAgo,
   type MemoryProvider,
 } from "../../support/providers/memoryProvider.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const { pool, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { gaps } from "../../support/virtual/windows.ts";
-import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
+import { gaps, safeThrough } from "../../support/virtual/windows.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import {
   commitHead,
@@ -13,11 +12,10 @@ import {
 import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle } from "../../../src/poll/pollState.sql.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
-import { beside } from "../../support/servers/beside.ts";
+import { beside } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
-import { makeRead } from "../../support/mirror/pollState.ts";
+import { emptying, makeRead } from "../../support/mirror/tables.ts";
 
 const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 

@@ -3,7 +3,7 @@ import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import {

@@ -18,7 +18,7 @@ import {
   type ScriptedProvider,
   type Step,
 } from "../../support/providers/scriptedProvider.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool, apply, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: ScriptedProvider;

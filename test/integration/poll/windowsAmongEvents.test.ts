@@ -4,7 +4,7 @@ import { makeGroupApply } from "../../../src/apply/groupApply.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { makeRandom } from "../../support/faults/random.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller, poll } from "../../support/mirror/livePoller.ts";

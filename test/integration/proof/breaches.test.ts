@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import { readBreaches } from "../../support/mirror/breaches.ts";
+import { readBreaches, EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -11,7 +11,6 @@ import {
   secondsAgo,
   type MemoryProvider,
 } from "../../support/providers/memoryProvider.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool, tell, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;

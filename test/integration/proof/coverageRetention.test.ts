@@ -6,11 +6,10 @@ import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.s
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { makeRead, readPollState } from "../../support/mirror/pollState.ts";
+import { makeRead, readPollState, emptying } from "../../support/mirror/tables.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
 
 /** Both get the same windows, but only those of `thinned` become old enough to be removed. */
 const SOURCES = ["whole", "thinned"] as const;

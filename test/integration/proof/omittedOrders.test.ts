@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { readPollState } from "../../support/mirror/pollState.ts";
+import { readPollState } from "../../support/mirror/tables.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ListElement } from "../../../src/domain/source/orderSource.ts";

@@ -4,7 +4,7 @@ import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { decide, DECISIONS } from "../../../src/sandbox/world/state.ts";
 import { putIntoInbox } from "../../support/mirror/orders.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
 import { LIVE, readLiveOrders, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
 import { startVirtualWorld, type VirtualWorld } from "../../support/virtual/virtualTime.ts";

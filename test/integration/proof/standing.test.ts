@@ -5,7 +5,7 @@ import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { endCycle } from "../../../src/poll/pollState.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { pool } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");

@@ -1,17 +1,14 @@
 import fc from "fast-check";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { gaps, merge } from "../../support/virtual/windows.ts";
-import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
+import { gaps, merge, safeThrough } from "../../support/virtual/windows.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { readBreaches } from "../../support/mirror/breaches.ts";
+import { readBreaches, makeRead, readPollState, emptying } from "../../support/mirror/tables.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { makeRead, readPollState } from "../../support/mirror/pollState.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { beside } from "../../support/servers/beside.ts";
+import { beside } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
 const { pool, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });

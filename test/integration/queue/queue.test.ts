@@ -7,8 +7,12 @@ import { ConfigurationError, UnavailableError } from "../../../src/domain/errors
 import { makeApplyQueue, type ApplyQueue, type ApplyQueueDeps } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
-import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
-import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import {
+  QUEUE_BACKENDS,
+  openQueueServers,
+  SHORT_BACKOFF,
+  SHORT_LIVED_WORKER,
+} from "../../support/servers/redis.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };

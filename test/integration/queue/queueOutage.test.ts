@@ -4,9 +4,14 @@ import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.t
 import { readQueueFacts } from "../../../src/mirror/health.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
-import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
-import { endsWithin } from "../../support/virtual/endsWithin.ts";
+import {
+  SHORT_BACKOFF,
+  SHORT_LIVED_WORKER,
+  canStartRedis,
+  startRedis,
+  type TestRedis,
+} from "../../support/servers/redis.ts";
+import { endsWithin } from "../../support/virtual/simulatedClock.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 /** What Postgres answers while it recovers: the code 57P03. */

@@ -6,7 +6,7 @@ import { readQueueFacts } from "../../../src/mirror/health.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
-import { endsWithin } from "../../support/virtual/endsWithin.ts";
+import { endsWithin } from "../../support/virtual/simulatedClock.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
 /** Longest close, whatever the servers do: 3 s for the worker, 2 s each for sender and queue. */

@@ -14,7 +14,7 @@ import {
   startReceiving,
   type Receiving,
 } from "../../support/signing/receiving.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 // receive.test.ts tests what senders do; this file tests what only attackers do.
 

@@ -8,8 +8,8 @@ import {
   type IncomingEvent,
 } from "../../../src/receive/inbox.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { refuseEvents } from "../../support/faults/refuseEvents.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { refuseEvents } from "../../support/faults/events.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { database } = await openTestDatabase();
 await database.pool.query(

@@ -14,7 +14,7 @@ import {
   TEST_SECRET,
   type Receiving,
 } from "../../support/signing/receiving.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const MEBIBYTE = 1_048_576;
 

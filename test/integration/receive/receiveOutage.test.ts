@@ -1,9 +1,8 @@
 import type pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { untilWaiting } from "../../support/servers/beside.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { untilWaiting, openTestDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { ask } from "../../support/http/ask.ts";
+import { ask } from "../../support/http/serve.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
 import {
   makeBody,
@@ -12,8 +11,8 @@ import {
   startReceiving,
   type Receiving,
 } from "../../support/signing/receiving.ts";
-import { refuseEvents } from "../../support/faults/refuseEvents.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { refuseEvents } from "../../support/faults/events.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 /** Senders give up after 3 to 5 s; the receiver after 2. */
 const GIVES_UP_AFTER_MS = 2_000;

@@ -1,8 +1,7 @@
 import pg from "pg";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { makeBody, post, startReceiving } from "../../support/signing/receiving.ts";
-import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { startStandby, waitForStandby } from "../../support/servers/replica.ts";
+import { startOwnPostgres, startStandby, waitForStandby } from "../../support/servers/ownPostgres.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 

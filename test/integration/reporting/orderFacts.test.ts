@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
-import { missAgain } from "../../support/mirror/absence.ts";
+import { missAgain } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool, read, tell: seeByEvent, show } = await openLiveMirror();
 beforeEach(() => pool.query(EMPTY_MIRROR));

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { addSource, at } from "../../support/mirror/orders.ts";
-import { makeReader } from "../../support/mirror/reader.ts";
+import { makeReader } from "../../support/mirror/reporting.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const { database } = await openTestDatabase();

@@ -3,7 +3,7 @@ import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeOrder, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 

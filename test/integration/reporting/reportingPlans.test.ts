@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { readBlocks, readDashboard, readQuestions } from "../../support/mirror/reportingQueries.ts";
+import { readBlocks, readDashboard, readQuestions } from "../../support/mirror/reporting.ts";
 
 /** Checks that the queries of reporting tools over a year of orders use an index and never scan a growing table. */
 const ORDERS = 40_000;

@@ -2,8 +2,7 @@ import { afterAll, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, type OrderSketch } from "../../support/mirror/orders.ts";
-import { makeReader } from "../../support/mirror/reader.ts";
-import { readQuestions } from "../../support/mirror/reportingQueries.ts";
+import { makeReader, readQuestions } from "../../support/mirror/reporting.ts";
 
 /** A Wednesday, two in the afternoon in Amsterdam. */
 const NOW = "2026-06-17T12:00:00Z";

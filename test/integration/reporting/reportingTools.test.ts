@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, it } from "vitest";
 import { addSource } from "../../support/mirror/orders.ts";
-import { readBlocks, readDashboard } from "../../support/mirror/reportingQueries.ts";
+import { readBlocks, readDashboard } from "../../support/mirror/reporting.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const { panels, sourceQuery } = readDashboard();

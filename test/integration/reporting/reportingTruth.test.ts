@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { missAgain } from "../../support/mirror/absence.ts";
+import { missAgain } from "../../support/mirror/liveApply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";

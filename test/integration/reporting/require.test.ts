@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeReader } from "../../support/mirror/reader.ts";
+import { makeReader } from "../../support/mirror/reporting.ts";
 
 const HISTORY_SINCE = "2026-11-01T00:00:00Z";
 

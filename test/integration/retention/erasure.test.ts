@@ -6,8 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { beside } from "../../support/servers/beside.ts";
+import { asPool, beside } from "../../support/servers/database.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -20,7 +19,7 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { database, pool, apply, tell } = await openLiveMirror();
 const { applyEvents } = apply;

@@ -5,7 +5,7 @@ import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder, type TestPass } from "../../support/mirror/retention.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 

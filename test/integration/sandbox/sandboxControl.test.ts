@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
-import { ask } from "../../support/http/ask.ts";
+import { ask } from "../../support/http/serve.ts";
 import {
   makeTestSandbox,
   receiveEvents,

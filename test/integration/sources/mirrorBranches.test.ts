@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { emptying } from "../../support/mirror/tables.ts";
 
 const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;

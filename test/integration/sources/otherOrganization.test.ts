@@ -11,7 +11,7 @@ import { loadConfig } from "../../../src/config/environment.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { serve } from "../../support/http/serve.ts";
-import { makeTestApi } from "../../support/mirror/testApi.ts";
+import { makeTestApi } from "../../support/mirror/served.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";

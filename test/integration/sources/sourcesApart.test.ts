@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import { missAgain } from "../../support/mirror/absence.ts";
+import { missAgain, makeObserver } from "../../support/mirror/liveApply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { readDecisions } from "../../../src/changes/changeTail.sql.ts";
@@ -9,17 +9,14 @@ import { readExport } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
-import { readBreaches } from "../../support/mirror/breaches.ts";
+import { readBreaches, makeRead, readPollState, EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { makeRead, readPollState } from "../../support/mirror/pollState.ts";
 import { countQuarantined, replayAll } from "../../../src/apply/quarantine.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
-import { makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 

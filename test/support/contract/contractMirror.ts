@@ -10,7 +10,7 @@ import { keyOf } from "../../../src/config/sources.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
-import { openServedMirror } from "../mirror/servedMirror.ts";
+import { openServedMirror } from "../mirror/served.ts";
 import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
 const SOURCES = {

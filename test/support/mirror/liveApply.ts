@@ -4,6 +4,7 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeEventBody, makeSnapshot, putIntoInbox, readAt, type OrderSketch } from "./orders.ts";
+import { applyAbsence, type Absence, type AbsenceOutcome } from "../../../src/apply/absence.sql.ts";
 
 /** Applies observations of the source `live`, or of another one in live mode. */
 export function makeLiveApply(pool: Pool, sourceId = "live"): Apply {
@@ -38,4 +39,19 @@ export function makeObserver(pool: Pool, apply: Apply) {
     return apply.applyReads({ sourceId, via, snapshots, time: readAt(requestedAt, marginSeconds) });
   };
   return { tell, show };
+}
+
+/** A second answer that finds no such order: the first was a margin before, and a window was proved since. */
+export async function missAgain(
+  pool: Pool,
+  absence: Omit<Absence, "via" | "missedAt" | "marginSeconds">,
+): Promise<AbsenceOutcome> {
+  const { sourceId, requestedAt } = absence;
+  const missedAt = requestedAt - 1_000_000_000n;
+  await pool.query(
+    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, begun_at)
+     values ($1, 0, 1, 'proof', true, 0, 1, 1, $2)`,
+    [sourceId, missedAt],
+  );
+  return applyAbsence(pool, { ...absence, via: "refetch", missedAt, marginSeconds: 1 });
 }

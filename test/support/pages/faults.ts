@@ -1,5 +1,4 @@
-import { emptying } from "../mirror/emptying.ts";
-import { announced, lost } from "../mirror/webhookHours.ts";
+import { emptying, announced, lost } from "../mirror/tables.ts";
 
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const MINUTE = 60_000_000_000n;

@@ -1,5 +1,5 @@
 import { makeLiveApply } from "../mirror/liveApply.ts";
-import { announced } from "../mirror/webhookHours.ts";
+import { announced } from "../mirror/tables.ts";
 import { instantFromMillis, formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../mirror/orders.ts";

@@ -1,8 +1,7 @@
 import { afterAll, expect } from "vitest";
 import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { logIn } from "../http/logIn.ts";
-import { serve } from "../http/serve.ts";
+import { logIn, serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";
 import {
   createPostgresBackend,

@@ -4,7 +4,7 @@
  */
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { SHORT_LIVED_WORKER } from "../mirror/queueTimes.ts";
+import { SHORT_LIVED_WORKER } from "../servers/redis.ts";
 
 const [databaseUrl = "", ...redisUrls] = process.argv.slice(2);
 const queue = await makeApplyQueue({

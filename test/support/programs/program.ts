@@ -1,7 +1,9 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess, execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import path from "node:path";
-import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { WEBHOOK_SECRET } from "../signing/signing.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
@@ -148,4 +150,24 @@ export function runProgram(args: readonly string[], env: Record<string, string> 
 /** Ends everything that a test left running; call it in afterEach. */
 export async function stopPrograms(): Promise<void> {
   await Promise.all([...running].map((program) => program.stop("SIGKILL")));
+}
+
+const run = promisify(execFile);
+export const MODULES = path.join(ROOT, "node_modules");
+
+/**
+ * Packs this project as it is published, and installs it in a folder as npm does, but with this project's dependencies, so
+ * that nothing is downloaded. Programs in the folder are ES modules, and may also load `others`. Resolves with the tarball.
+ */
+export async function installPacked(folder: string, others: readonly string[] = []): Promise<string> {
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
+  const [packed] = JSON.parse(stdout) as [{ filename: string }];
+  const tarball = path.join(folder, packed.filename);
+  const home = path.join(folder, "node_modules", "order-mirror");
+  await mkdir(home, { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
+  await symlink(MODULES, path.join(home, "node_modules"));
+  for (const name of others) await symlink(path.join(MODULES, name), path.join(folder, "node_modules", name));
+  await writeFile(path.join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  return tarball;
 }

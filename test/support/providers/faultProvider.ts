@@ -3,7 +3,7 @@ import { type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSan
 import { startFaultProxy, type FaultProxy } from "../faults/faultProxy.ts";
 import { through } from "../faults/faultWorld.ts";
 import { makeTestSandbox, readLiveOrders, type TestSandbox } from "./testSandbox.ts";
-import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+import { WEBHOOK_SECRET } from "../signing/signing.ts";
 
 /** The provider, on a database server without faults, behind a proxy that can fail. */
 export interface FaultProvider extends Pick<TestSandbox, "steer"> {

@@ -9,8 +9,7 @@ import { migrate } from "../../../src/database/migrations.ts";
 import { withClient } from "../../../src/database/database.ts";
 import { migrateQueue } from "../../../src/queue/postgresServer.ts";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
-import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
-import { TEMPLATE_DATABASE } from "../servers/database.ts";
+import { createDatabase, runOnServer, withDatabase, TEMPLATE_DATABASE } from "../servers/database.ts";
 import { copyCluster } from "../servers/ownPostgres.ts";
 
 declare module "vitest" {

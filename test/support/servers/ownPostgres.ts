@@ -1,16 +1,15 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, appendFile, chown, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
-import { inject } from "vitest";
+import { inject, expect, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { withDatabase } from "./createDatabase.ts";
-import { TEMPLATE_DATABASE } from "./database.ts";
-import { sendSignal } from "./processes.ts";
+import { withDatabase, TEMPLATE_DATABASE, runOnServer } from "./database.ts";
+import { sendSignal } from "../programs/processes.ts";
 
 /** A migrated server for one test, to stop, kill and freeze. */
 export interface OwnPostgres {
@@ -105,4 +104,77 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+const run = promisify(execFile);
+
+/**
+ * Backs up the files of a running server as pg_basebackup does, which npm's binaries do not include. A server that is
+ * started in `to` recovers from the backup as `signal` says, with these settings.
+ */
+export async function backUp(options: {
+  url: string;
+  /** Data folders as startEmbeddedPostgres knows them. */
+  from: string;
+  to: string;
+  signal: "recovery.signal" | "standby.signal";
+  settings: Readonly<Record<string, string>>;
+}): Promise<void> {
+  const { url, from, to, signal, settings } = options;
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query("select pg_backup_start('test', true)");
+  await run("cp", ["-a", from, to]).catch((error: { stderr?: string }) => {
+    // Files of the running server come and go; the WAL has their content.
+    if (!/cannot (stat|open)/.test(error.stderr ?? "")) throw error as Error;
+  });
+  const { rows } = await client.query<{ labelfile: string }>("select labelfile from pg_backup_stop(false)");
+  await run("cp", ["-a", `${from}/postgres/pg_wal/.`, `${to}/postgres/pg_wal/`]);
+  await client.end();
+  const cluster = path.join(to, "postgres");
+  await rm(path.join(cluster, "postmaster.pid"), { force: true });
+  await rm(path.join(to, "postgres-users"), { recursive: true, force: true });
+  await writeFile(path.join(cluster, "backup_label"), rows[0]?.labelfile ?? "");
+  await writeFile(path.join(cluster, signal), "");
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+  await appendFile(path.join(cluster, "postgresql.auto.conf"), lines.join(""));
+  const { uid, gid } = await stat(cluster);
+  for (const name of ["backup_label", signal]) await chown(path.join(cluster, name), uid, gid);
+}
+
+/** A hot standby of a running server. After its promotion, it does not wait for a standby. */
+export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
+  const home = await mkdtemp(path.join(tmpdir(), "order-mirror-standby-"));
+  const { hostname, port, username, password } = new URL(primary.url);
+  await backUp({
+    url: primary.url,
+    from: primary.dataDir,
+    to: path.join(home, "server"),
+    signal: "standby.signal",
+    settings: {
+      primary_conninfo: `host=${hostname} port=${port} user=${username} password=${decodeURIComponent(password)}`,
+      synchronous_standby_names: "",
+    },
+  });
+  return openOwnPostgres({ home });
+}
+
+/** From now on each commit of the server waits until its standby has it; resolves when the standby keeps up. */
+export async function waitForStandby(primary: OwnPostgres): Promise<void> {
+  await runOnServer(primary.url, "alter system set synchronous_standby_names = '*'");
+  await runOnServer(primary.url, "select pg_reload_conf()");
+  await vi.waitFor(
+    async () => {
+      const states = await runOnServer(primary.url, "select sync_state from pg_stat_replication");
+      expect(states).toEqual([{ sync_state: "sync" }]);
+    },
+    { timeout: 60_000, interval: 50 },
+  );
+}
+
+/** Makes the standby a primary; resolves when it takes writes. */
+export async function promote(standby: OwnPostgres): Promise<void> {
+  expect(await runOnServer(standby.url, "select pg_promote(true, 60) as promoted")).toEqual([
+    { promoted: true },
+  ]);
 }

@@ -5,8 +5,8 @@ import path from "node:path";
 import pg from "pg";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { withDatabase } from "./createDatabase.ts";
-import { canRun } from "./processes.ts";
+import { withDatabase } from "./database.ts";
+import { canRun } from "../programs/processes.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 20;

@@ -4,9 +4,11 @@ import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Redis } from "ioredis";
+import { afterAll } from "vitest";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { canRun } from "./processes.ts";
+import { canRun } from "../programs/processes.ts";
+import { openTestDatabase } from "./database.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
@@ -143,3 +145,24 @@ function answers(port: number): Promise<boolean> {
     socket.once("close", () => finish(false));
   });
 }
+
+/** Places for the queue, and whether they can be tested here. */
+export const QUEUE_BACKENDS = [
+  { backend: "Postgres", runs: true },
+  { backend: "Redis", runs: redisAvailable },
+] as const;
+
+/** A database and a Redis for all tests of the file; no Redis where none is found. */
+export async function openQueueServers() {
+  const { database } = await openTestDatabase();
+  const redis = redisAvailable ? await startRedis() : undefined;
+  afterAll(() => redis?.stop());
+  /** The queue's settings for this place. */
+  const redisUrls = (backend: "Postgres" | "Redis") => (backend === "Redis" && redis ? [redis.url] : []);
+  return { database, redis, redisUrls };
+}
+
+/** Times of a worker whose death is noticed in about a second, instead of ten seconds as in the product. */
+export const SHORT_LIVED_WORKER = { lockDuration: 500, stalledInterval: 500 } as const;
+/** The product begins with a second. */
+export const SHORT_BACKOFF = { backoff: { type: "exponential", delay: 100, jitter: 0.5 } } as const;

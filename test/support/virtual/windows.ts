@@ -1,4 +1,5 @@
 import type { Window } from "../../../src/domain/window/window.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
 
 /** Sets of windows as a model of what poll/coverage.sql.ts does with Postgres' int8multirange. */
 
@@ -31,4 +32,13 @@ export function gaps(within: Window, covered: readonly Window[]): Window[] {
   }
   if (from < within.until) left.push({ since: from, until: within.until });
   return left;
+}
+
+/**
+ * Exclusive end of the unbroken run of `proved` windows that contains `reached`; `reached` itself when there is none.
+ * Never before `reached`, and never past a gap.
+ */
+export function safeThrough(reached: Instant, proved: readonly Window[]): Instant {
+  const run = merge(proved).find(({ since, until }) => since <= reached && reached < until);
+  return run?.until ?? reached;
 }

@@ -3,7 +3,7 @@ import { applySubjects, BATCH_ROWS_MAX, type Decision } from "../../../src/apply
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { asPool } from "../../support/servers/asPool.ts";
+import { asPool } from "../../support/servers/database.ts";
 
 const decision = { verdict: "ignored", conflict: false, previous_status: null, revision: null };
 

@@ -3,9 +3,9 @@ import { addSeconds, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
 import { makeHeadSweep } from "../../../src/poll/headSweep.ts";
 import type { WindowJob } from "../../../src/poll/windows.ts";
-import { makeRead } from "../../support/mirror/pollState.ts";
+import { makeRead } from "../../support/mirror/tables.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { asPool } from "../../support/servers/asPool.ts";
+import { asPool } from "../../support/servers/database.ts";
 
 const NOW = parseInstant("2026-11-24T12:00:00Z");
 const REACH = addSeconds(NOW, -600);

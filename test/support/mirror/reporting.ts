@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { randomUUID } from "node:crypto";
+import type pg from "pg";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 
@@ -62,4 +64,41 @@ function expand(sql: string): string {
     .replaceAll("$__timeFrom()", "(now() - interval '1 day')")
     .replaceAll(/\$__timeFilter\((\w+)\)/g, "$1 between now() - interval '1 day' and now()")
     .replaceAll(/\$__timeGroupAlias\((\w+), ?\$__interval\)/g, "date_bin('5 min', $1, 'epoch') as time");
+}
+
+export type Reader = Awaited<ReturnType<typeof makeReader>>;
+
+/** A role that was admitted to the given sources, or to every source. */
+export async function makeReader(owner: Pick<pg.Pool, "query">, ...sources: string[]) {
+  const role = `reader_${randomUUID().replaceAll("-", "")}`;
+  await owner.query(`create role ${role}`);
+  if (sources.length === 0) await owner.query("call mirror.admit_reader($1)", [role]);
+  for (const source of sources) await owner.query("call mirror.admit_reader($1, $2)", [role, source]);
+  return {
+    /** Name of a role without a password, for `set role`. */
+    role,
+    async drop() {
+      await owner.query("call mirror.dismiss_reader($1)", [role]);
+      await owner.query(`drop role ${role}`);
+    },
+  };
+}
+
+/** A node of a plan, as `explain (format json)` gives it; actual figures are present with `analyze` only. */
+export interface PlanNode {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly "Actual Rows": number;
+  readonly "Actual Loops": number;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Rows Removed by Join Filter"?: number;
+  readonly "Rows Removed by Index Recheck"?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** The node and all below it. */
+export function listPlanNodes(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(listPlanNodes)];
 }
