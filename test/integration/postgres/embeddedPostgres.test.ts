@@ -15,7 +15,7 @@ import {
 import { isPidAlive } from "../../../src/process/processLock.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 
-const PROGRAM = path.resolve(import.meta.dirname, "../../support/servers/postgresUser.ts");
+const PROGRAM = path.resolve(import.meta.dirname, "../../support/programs/postgresUser.ts");
 const WAIT = { timeout: 60_000, interval: 50 };
 
 let dataDir: string;

@@ -11,7 +11,7 @@ function withoutFuture(key: OrderKey, present: Instant): OrderKey {
 }
 
 /** What the last digit of an instant stands for, in nanoseconds: at most a second. Zeros at its end are no digits. */
-export function lastDigitOf(instant: Instant): bigint {
+function lastDigitOf(instant: Instant): bigint {
   let digit = 1n;
   while (digit < 1_000_000_000n && instant % (digit * 10n) === 0n) digit *= 10n;
   return digit;

@@ -66,8 +66,6 @@ function expand(sql: string): string {
     .replaceAll(/\$__timeGroupAlias\((\w+), ?\$__interval\)/g, "date_bin('5 min', $1, 'epoch') as time");
 }
 
-export type Reader = Awaited<ReturnType<typeof makeReader>>;
-
 /** A role that was admitted to the given sources, or to every source. */
 export async function makeReader(owner: Pick<pg.Pool, "query">, ...sources: string[]) {
   const role = `reader_${randomUUID().replaceAll("-", "")}`;

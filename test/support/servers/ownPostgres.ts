@@ -40,7 +40,7 @@ export async function startOwnPostgres({
 }
 
 /** The same with the data that is in the folder `server` of `home`, which is removed in the end. */
-export async function openOwnPostgres({
+async function openOwnPostgres({
   home,
   settings = [],
 }: {

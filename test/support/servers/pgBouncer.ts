@@ -20,8 +20,6 @@ if (!canStartPgBouncer) {
   console.warn("NOT RUN: the tests behind PgBouncer. There is no pgbouncer; install it, or set PGBOUNCER.");
 }
 
-export type PgBouncer = Awaited<ReturnType<typeof startPgBouncer>>;
-
 /** A pooler in transaction mode in front of `databaseUrl`, with fewer connections to the server than any client opens. */
 export async function startPgBouncer(databaseUrl: string) {
   const target = new URL(databaseUrl);
