@@ -7,7 +7,7 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 
-const { pool, apply, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, apply, read, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(EMPTY_MIRROR);
   await pool.query("update mirror.sources set created_at = now() - interval '10 days'");
@@ -68,10 +68,12 @@ it("counts nothing as lost or late that waited for our worker", async () => {
 
 it("names the waiting of applied events as ours", async () => {
   await poll(created("A"));
-  const waiting = await receive(pickedUp("A"));
+  // Received two minutes after the change, applied nine minutes later.
+  const waiting = await receive({ ...pickedUp("A"), updatedAt: ago(11) });
   await age(9);
   await apply.applyEvents(waiting);
   expect(await look()).toEqual({ ...NOTHING, announced: 1 });
+  expect(await read("select up_to_seconds from mirror.webhook_hours")).toEqual([{ up_to_seconds: 300 }]);
 });
 
 it("counts a change that only a poll showed as lost after the grace period, and as late once its event comes", async () => {
