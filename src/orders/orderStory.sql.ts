@@ -13,7 +13,7 @@ export interface UnannouncedChange {
 export interface OrderSurroundings {
   /** False: no such source was ever configured. */
   readonly sourceKnown: boolean;
-  /** Age of the re-read request in seconds; null if there is none. */
+  /** Age of the request for a single read in seconds; null if there is none. */
   readonly refetchAgeSeconds: number | null;
   readonly refetchAttempts: number;
   /** Numbers of its open quarantine entries, newest first, at most 20. */

@@ -103,7 +103,7 @@ function printSource(source: Standing, orders: number, paint: Paint): void {
     ["  webhooks", describeWebhooks(source, paint)],
     ["  events waiting", `${pending}${waiting}`],
     ["  in quarantine", String(source.quarantined)],
-    ["  waiting for re-read", String(source.refetches)],
+    ["  single reads waiting", String(source.refetches)],
     ...(source.lastError === null ? [] : [["  trouble", paint("red", source.lastError)]]),
   ]);
 }

@@ -57,9 +57,9 @@ const WAITING: List = {
 
 /** "next": in the order in which the poller processes them. */
 const REFETCHES: List = {
-  title: "Waiting for a re-read, now",
+  title: "Waiting for a single read, now",
   note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
-  empty: "No order waits for a re-read.",
+  empty: "No order waits for a single read.",
   filters: {
     state: {
       label: "Last read",

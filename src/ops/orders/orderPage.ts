@@ -25,7 +25,7 @@ import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.
 
 const ENTRIES_MAX = 200;
 
-/** The page of one order, and the request for a re-read. */
+/** The page of one order, and the request for a single read. */
 export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthReader }): Router {
   const router = Router();
   router.get("/orders/:source{/:reference}", async (request, response, next) => {
@@ -138,7 +138,7 @@ function renderRefetch(story: OrderStory): Html {
   const waiting =
     refetchAgeSeconds !== null &&
     html`<p role="status">
-      Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
+      Waiting for a single read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
       next cycle.
     </p>`;
   const address = orderAddress({ sourceId, reference }, "/refetch");

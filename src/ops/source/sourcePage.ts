@@ -96,7 +96,7 @@ function renderStanding({ standing }: SourcePage): Html {
     "Last event": renderInstant(lastEventAt),
     "Missed webhooks, 24 h": html`${link("lost", lost)} of ${describeCount(lost + announced)}`,
     "Events waiting": link("waiting", pending),
-    "Re-reads waiting": link("refetches", refetches),
+    "Single reads waiting": link("refetches", refetches),
     "In quarantine": link("quarantine", quarantined),
   });
 }

@@ -61,7 +61,7 @@ export const OBSERVED_GAUGES = {
     "When the oldest event without a decision came; absent when none waits.",
   order_mirror_quarantined:
     "Input that could not be applied and waits for a person; counted up to 100,000 per source.",
-  order_mirror_refetches_waiting: "Orders that are to be read again one by one.",
+  order_mirror_refetches_waiting: "Orders that wait for a single read.",
   order_mirror_queue_jobs:
     "Jobs of the queue, by state; failed: for good, and the overdue check applies their events.",
   order_mirror_outgoing_pending: "Undelivered outgoing webhooks.",

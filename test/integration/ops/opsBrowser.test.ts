@@ -366,7 +366,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.waitForURL(`**${ORDER}`);
       await focusOn("Read again from the provider");
       await keyboard.press("Enter");
-      await page.getByRole("status").getByText("Waiting for a re-read").waitFor();
+      await page.getByRole("status").getByText("Waiting for a single read").waitFor();
       expect((await pool.query("select reference from mirror.refetches")).rows).toHaveLength(1);
       await focusOn("operator");
       await keyboard.press("Enter");

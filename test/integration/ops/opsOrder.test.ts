@@ -86,7 +86,7 @@ describe("an order's page", () => {
       expect(text).toContain(`External id shop-${reference} `);
       const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(page) ?? [];
       expect(await post(action.replaceAll("&amp;", "&"))).toEqual({ status: 303, to: address });
-      expect((await read(address)).text).toMatch(/Waiting for a re-read: requested \d+ s ago;/);
+      expect((await read(address)).text).toMatch(/Waiting for a single read: requested \d+ s ago;/);
       const { rows } = await pool.query("delete from mirror.refetches returning reference");
       expect(rows).toEqual([{ reference }]);
       const actions = await pool.query(
