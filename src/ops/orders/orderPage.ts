@@ -138,8 +138,8 @@ function renderRefetch(story: OrderStory): Html {
   const waiting =
     refetchAgeSeconds !== null &&
     html`<p role="status">
-      Waiting for a single read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
-      next cycle.
+      Waiting for a single read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in
+      its next cycle.
     </p>`;
   const address = orderAddress({ sourceId, reference }, "/refetch");
   const isOffered = sourceKnown && mayAct(viewer);
