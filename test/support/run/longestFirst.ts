@@ -13,6 +13,11 @@ const LONG = [
   "test/e2e/edge/overload.test.ts",
   "test/e2e/edge/proxies.test.ts",
   "test/e2e/firstHour/demo.test.ts",
+  "test/e2e/firstHour/guest.test.ts",
+  "test/e2e/firstHour/interruptedStart.test.ts",
+  "test/e2e/firstHour/package.test.ts",
+  "test/e2e/mirror/openapi.test.ts",
+  "test/e2e/production/roles.test.ts",
 ];
 
 /**
