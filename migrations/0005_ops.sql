@@ -113,11 +113,11 @@ return (
   from (select mirror.readable_json(raw) as o) readable
 );
 comment on function mirror.redact_order is 'An order object without personal data: reference, status, times, fleet and branch stay. Applying it twice gives the same result.';
--- How far each walk has examined old rows, so that no pass examines them again.
+-- How far each walk has examined old rows, so that not every pass examines them again.
 
 create table mirror.retention_walks (
   walk     text primary key,
-  position bigint not null
+  position bigint not null,
+  begun_at timestamptz not null default clock_timestamp()
 );
-comment on table  mirror.retention_walks          is 'The progress of each walk of retention through a table. A walk reads the rows in the order in which they were written.';
-comment on column mirror.retention_walks.walk     is 'What is walked. "… that stayed" examines again the rows that had to stay, and starts over at its end; "superseded history" examines young observations to find the older ones that they replaced.';
+comment on table  mirror.retention_walks          is 'The progress of each walk of retention through a table. A walk reads the rows in the order in which they were written, and a day later it begins again: what had to stay may go then.';

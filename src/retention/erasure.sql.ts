@@ -91,7 +91,7 @@ export async function previewErasure(pool: Pool, subject: ErasureSubject): Promi
 
 /**
  * Erases the personal data of an order everywhere, all or nothing; applyBatch redacts whatever arrives about it later.
- * Input that names no order is not searched: retention removes it (removeUnnamedEvents). Throws UnavailableError if the
+ * Input that names no order is not searched: retention removes it (UNNAMED_EVENTS). Throws UnavailableError if the
  * table of orders is locked for too long; nothing was done then.
  */
 export async function eraseOrder(pool: Pool, subject: ErasureSubject): Promise<ErasureCount> {
@@ -107,7 +107,7 @@ export async function eraseOrder(pool: Pool, subject: ErasureSubject): Promise<E
 async function readForgotten(pool: Pool, { sourceId, reference }: ErasureSubject): Promise<string[]> {
   const { rows } = await pool.query<{ seq: string }>(
     `select seq from mirror.inbox i
-     where exists (select from mirror.retention_walks where walk in ('history', 'superseded history'))
+     where exists (select from mirror.retention_walks where walk = 'history')
        and source_id = $1
        and not exists (select from mirror.history h where h.inbox_seq = i.seq)
        and not exists (select from mirror.pending p where p.seq = i.seq)

@@ -5,34 +5,13 @@ import { resolveSince } from "../config/duration.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 
-// What is removed by age: the rules, the statements of their steps, and a pass of all. Start at `removeAllOld`.
-
-interface RetentionStep {
-  readonly removed: number;
-  readonly looked: number;
-  /** True when nothing more is to be done now. */
-  readonly over: boolean;
-}
-
-interface StepQuery {
-  /** Rows of this instant and later stay, by the database's clock. */
-  readonly cutoff: Instant;
-  readonly limit: number;
-}
-
-/**
- * Removes rows of one table, one step at a time. The next step, even of another process, resumes where this one ended,
- * so that not every pass examines rows that have to stay. Only one process at a time may run a rule.
- */
-type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
+// What is removed by age: the rules, the statement of their steps, and a pass of all. Start at `removeAllOld`.
 
 const BIGINT_MAX = "9223372036854775807";
 const CUTOFF = "to_timestamp($1::numeric / 1000000000)";
 
 /** A table, and which of its old rows may go. */
 interface Aged {
-  /** Name of the walk in mirror.retention_walks. */
-  readonly walk: string;
   readonly table: string;
   readonly id: string;
   readonly at: string;
@@ -44,7 +23,6 @@ interface Aged {
 
 /** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. */
 const EVENTS: Aged = {
-  walk: "events",
   table: "mirror.inbox",
   id: "seq",
   at: "received_at",
@@ -62,7 +40,6 @@ const EVENTS: Aged = {
  * indefinitely. An event whose decision is no longer in the history is about no order that is known.
  */
 const UNNAMED_EVENTS: Aged = {
-  walk: "unnamed events",
   table: "mirror.inbox",
   id: "seq",
   at: "received_at",
@@ -79,7 +56,6 @@ const UNNAMED_EVENTS: Aged = {
 
 /** Quarantined reads that name no order. */
 const UNNAMED_READS: Aged = {
-  walk: "unnamed reads",
   table: "mirror.quarantine",
   id: "quarantine_id",
   at: "quarantined_at",
@@ -96,7 +72,6 @@ const UNNAMED_READS: Aged = {
  * nothing is removed too early.
  */
 const COVERAGE: Aged = {
-  walk: "coverage",
   table: "mirror.coverage",
   id: "coverage_id",
   at: "ended_at",
@@ -122,7 +97,6 @@ const TO_BE_SENT = `
 
 /** Changes of the feed: readers that have not read them must start again. */
 const CHANGES: Aged = {
-  walk: "changes",
   table: "mirror.changes",
   id: "position",
   at: "changed_at",
@@ -137,47 +111,65 @@ const CHANGES: Aged = {
   waits: TO_BE_SENT,
 };
 
-/**
- * Observations, except each order's current one, which explains its state. Not only the rows of this step: an older row
- * that had to stay, because its order showed it at the time, was replaced by a later one. So examining all later rows
- * finds all replaced ones.
- */
+/** Observations, except each order's current one, which explains its state. */
 const HISTORY: Aged = {
-  walk: "history",
   table: "mirror.history",
   id: "history_id",
   at: "seen_at",
-  removal: `concerned as materialized (
-    select distinct h.source_id, h.reference
-    from old join mirror.history h on h.history_id = old.id where h.reference is not null
-  ), unshown as (
-    select h.history_id from concerned
-    cross join lateral (
-      select history_id, seen_at from mirror.history
-      where source_id = concerned.source_id and reference = concerned.reference offset 0
-    ) h
-    left join mirror.orders o
-      on o.source_id = concerned.source_id and o.reference = concerned.reference and o.history_id = h.history_id
-    where o.reference is null and h.seen_at < ${CUTOFF}
-    union all
-    select h.history_id from old join mirror.history h on h.history_id = old.id
-    where h.reference is null and h.seen_at < ${CUTOFF}
-  ), gone as (
-    delete from mirror.history where history_id = any (array(select history_id from unshown)) returning 1
+  removal: `gone as (
+    delete from mirror.history h using old
+    where h.history_id = old.id and not exists (
+      select from mirror.orders o
+      where o.source_id = h.source_id and o.reference = h.reference and o.history_id = h.history_id)
+    returning 1
   )`,
 };
 
+/** The rows of one step that were examined and removed. */
+interface Step {
+  readonly removed: number;
+  readonly looked: number;
+  /** True when nothing more is to be done now. */
+  readonly over: boolean;
+}
+
+interface StepQuery {
+  /** Rows of this instant and later stay, by the database's clock. */
+  readonly cutoff: Instant;
+  readonly limit: number;
+}
+
 /**
- * An age longer than any statement that applies may run: what has a smaller number than such a row is committed, or
- * never will be.
+ * Takes one step of a walk through a table, after the last row that any process has examined, so that a pass does not
+ * examine again what has to stay. Ends before the first row that is not old, or has to wait.
  */
-const SETTLED = "clock_timestamp() - interval '10 minutes'";
+const walkOn = (
+  pool: Pool,
+  walk: string,
+  { table, id, at, removal, waits = "false" }: Aged,
+  query: StepQuery,
+) =>
+  takeStep(
+    pool,
+    `with batch as materialized (
+       select ${id} as id, ${at} as at, ${waits} as waits from ${table} t
+       where ${id} > coalesce((select position from mirror.retention_walks where walk = $3), 0)
+       order by ${id} limit $2
+     ), old as materialized (
+       select id from batch where id < coalesce((select min(id) from batch where at >= ${CUTOFF} or waits), ${BIGINT_MAX})
+     ), ${removal}, moved as (
+       insert into mirror.retention_walks (walk, position)
+       select $3, max(id) from old having max(id) is not null
+       on conflict (walk) do update set position = excluded.position
+     )`,
+    [String(query.cutoff), query.limit, walk],
+  );
 
 /**
  * Removes outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again.
  */
-const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
-  readStep(
+const removeDelivered = (pool: Pool, { cutoff, limit }: StepQuery) =>
+  takeStep(
     pool,
     `with batch as materialized (
        select delivery_id, delivered_at from mirror.outgoing_deliveries
@@ -191,57 +183,9 @@ const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
     [String(cutoff), limit],
   );
 
-/** Continues after the last examined row; ends before the first row that is not older than `until`, or has to wait. */
-function walkOn(
-  pool: Pool,
-  { cutoff, limit }: StepQuery,
-  { walk, table, id, at, removal, waits = "false" }: Aged,
-  until = CUTOFF,
-): Promise<RetentionStep> {
-  return readStep(
-    pool,
-    `with batch as materialized (
-       select ${id} as id, ${at} as at, ${waits} as waits from ${table} t
-       where ${id} > coalesce((select position from mirror.retention_walks where walk = $3), 0)
-       order by ${id} limit $2
-     ), old as materialized (
-       select id from batch where id < coalesce((select min(id) from batch where at >= ${until} or waits), ${BIGINT_MAX})
-     ), ${removal}, moved as (
-       insert into mirror.retention_walks (walk, position)
-       select $3, max(id) from old having max(id) is not null
-       on conflict (walk) do update set position = excluded.position
-     )`,
-    [String(cutoff), limit, walk],
-  );
-}
-
-/** Goes through what stayed behind the walk, from its beginning again whenever it has reached the end. */
-function rescan(
-  pool: Pool,
-  { cutoff, limit }: StepQuery,
-  { walk, table, id, at, removal }: Aged,
-): Promise<RetentionStep> {
-  return readStep(
-    pool,
-    `with batch as materialized (
-       select ${id} as id, ${at} as at from ${table}
-       where ${id} > coalesce((select position from mirror.retention_walks where walk = $4), 0)
-         and ${id} <= coalesce((select position from mirror.retention_walks where walk = $3), 0)
-       order by ${id} limit $2
-     ), old as materialized (
-       select id from batch where at < ${CUTOFF}
-     ), ${removal}, moved as (
-       insert into mirror.retention_walks (walk, position)
-       select $4, case when count(*) < $2 then 0 else max(id) end from batch
-       on conflict (walk) do update set position = excluded.position
-     )`,
-    [String(cutoff), limit, walk, `${walk} that stayed`],
-  );
-}
-
 /** `batch` are the examined rows, `old` those old enough, `gone` those removed; $2 is the limit. */
-async function readStep(pool: Pool, statement: string, values: readonly unknown[]): Promise<RetentionStep> {
-  const { rows } = await pool.query<RetentionStep>(
+async function takeStep(pool: Pool, statement: string, values: readonly unknown[]): Promise<Step> {
+  const { rows } = await pool.query<Step>(
     `${statement}
      select (select count(*)::int from gone) as removed, (select count(*)::int from batch) as looked,
        (select count(*) from old) < $2 as over`,
@@ -250,6 +194,17 @@ async function readStep(pool: Pool, statement: string, values: readonly unknown[
   const [row] = rows;
   if (row === undefined) throw new TypeError("an aggregate returns one row");
   return row;
+}
+
+/**
+ * Lets walks that began a day ago begin again: what had to stay may go now. An order may show another observation, an
+ * event may be decided, a gap closed.
+ */
+async function beginWalksAgain(pool: Pool): Promise<void> {
+  await pool.query(
+    `update mirror.retention_walks set position = 0, begun_at = clock_timestamp()
+     where begun_at < clock_timestamp() - interval '1 day'`,
+  );
 }
 
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
@@ -261,8 +216,6 @@ const UNNAMED_KEPT_FOR = "P30D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
-/** Steps of rows that had to stay which a pass examines again; it leaves the rest to the next passes. */
-const AGAIN_STEPS_MAX = 10;
 
 /** Parts of a pass; `renew` extends its lease, and the pass ends when that returns false. */
 interface Pass {
@@ -274,56 +227,31 @@ interface Pass {
 }
 
 interface Rule {
+  /** Names what it removes, and its walk in mirror.retention_walks. */
   readonly what: string;
-  readonly rule: RetentionRule;
   /** Null: indefinitely. */
   readonly keptFor: string | null;
-  readonly stepsMax?: number;
+  readonly step: (pool: Pool, query: StepQuery) => Promise<Step>;
 }
 type KeptFor = Pick<Config, "changesKeptFor" | "historyKeptFor" | "eventsKeptFor">;
 
 /** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: KeptFor): Rule[] {
-  const walk = (what: string, keptFor: string | null, aged: Aged, until?: string): Rule => ({
+  const walk = (what: string, keptFor: string | null, aged: Aged): Rule => ({
     what,
     keptFor,
-    rule: (pool, query) => walkOn(pool, query, aged, until),
+    step: (pool, query) => walkOn(pool, what, aged, query),
   });
-  const again = (what: string, keptFor: string | null, aged: Aged): Rule => ({
-    what,
-    keptFor,
-    rule: (pool, query) => rescan(pool, query, aged),
-    stepsMax: AGAIN_STEPS_MAX,
-  });
-  const unnamed = ["input about no order", eventsKeptFor ?? UNNAMED_KEPT_FOR] as const;
+  const unnamedKeptFor = eventsKeptFor ?? UNNAMED_KEPT_FOR;
   return [
-    again("coverage", COVERAGE_KEPT_FOR, COVERAGE),
     walk("coverage", COVERAGE_KEPT_FOR, COVERAGE),
-    { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
+    { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, step: removeDelivered },
     walk("changes", changesKeptFor, CHANGES),
-    // Old observations that their orders do not show any longer, found by the young ones that replaced them.
-    walk("history", historyKeptFor, { ...HISTORY, walk: "superseded history" }, SETTLED),
     walk("history", historyKeptFor, HISTORY),
-    again(...unnamed, UNNAMED_EVENTS),
-    walk(...unnamed, UNNAMED_EVENTS),
-    walk(...unnamed, UNNAMED_READS),
-    again("events", eventsKeptFor, EVENTS),
+    walk("events about no order", unnamedKeptFor, UNNAMED_EVENTS),
+    walk("reads about no order", unnamedKeptFor, UNNAMED_READS),
     walk("events", eventsKeptFor, EVENTS),
   ];
-}
-
-/**
- * Removes what is older than configured, `stepRows` at a time, until `renew` says that another process does. Returns
- * what each rule examined and removed.
- */
-export async function removeAllOld(pass: Pass, config: KeptFor, stepRows = STEP_ROWS): Promise<Removal[]> {
-  const removals: Removal[] = [];
-  for (const rule of listRules(config)) {
-    if (rule.keptFor === null || removals.at(-1)?.isOurs === false) continue;
-    const query = { cutoff: resolveSince(rule.keptFor, pass.clock.now()), limit: stepRows };
-    removals.push(await removeOld(pass, rule, query));
-  }
-  return removals;
 }
 
 interface Removal extends Pick<Rule, "what"> {
@@ -333,20 +261,33 @@ interface Removal extends Pick<Rule, "what"> {
   readonly isOurs: boolean;
 }
 
+/**
+ * Removes what is older than configured, `stepRows` at a time, until `renew` says that another process does. Returns
+ * what each rule examined and removed.
+ */
+export async function removeAllOld(pass: Pass, config: KeptFor, stepRows = STEP_ROWS): Promise<Removal[]> {
+  const removals: Removal[] = [];
+  await beginWalksAgain(pass.pool);
+  for (const rule of listRules(config)) {
+    if (rule.keptFor === null || removals.at(-1)?.isOurs === false) continue;
+    const query = { cutoff: resolveSince(rule.keptFor, pass.clock.now()), limit: stepRows };
+    removals.push(await removeOld(pass, rule, query));
+  }
+  return removals;
+}
+
 /** Removes what a rule says is old, in small steps with a pause after each. */
 async function removeOld(
   { pool, clock, logger, signal, renew }: Pass,
-  { what, rule, stepsMax = Infinity }: Rule,
+  { what, step }: Rule,
   query: StepQuery,
 ): Promise<Removal> {
-  let removed = 0;
-  let looked = 0;
-  let isOurs = true;
-  for (let steps = 1; isOurs && !signal.aborted; steps += 1) {
-    const step = await rule(pool, query);
-    removed += step.removed;
-    looked += step.looked;
-    if (step.over || steps >= stepsMax) break;
+  let [looked, removed, isOurs] = [0, 0, true];
+  while (isOurs && !signal.aborted) {
+    const done = await step(pool, query);
+    looked += done.looked;
+    removed += done.removed;
+    if (done.over) break;
     isOurs = await renew();
     if (isOurs) await clock.sleep(STEP_PAUSE_MS, signal);
   }

@@ -85,9 +85,8 @@ export const OTHER_FLAWS: readonly Variant[] = [
   {
     flaw: "retention never checks replaced rows again",
     in: "retention/retention.sql.ts",
-    find: "where source_id = concerned.source_id and reference = concerned.reference offset 0",
-    replace:
-      "where history_id = any (array(select id from old)) and reference = concerned.reference offset 0",
+    find: "set position = 0, begun_at",
+    replace: "set begun_at",
     by: "integration/retention/retention",
     test: "of the history, except the observation that each order shows",
   },

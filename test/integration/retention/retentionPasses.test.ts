@@ -4,7 +4,7 @@ import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, putIntoInbox } from "../../support/mirror/orders.ts";
-import { removeOlder } from "../../support/mirror/retention.ts";
+import { removeOlder, type TestPass } from "../../support/mirror/retention.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool, apply, show } = await openLiveMirror();
@@ -13,8 +13,7 @@ beforeEach(() => clear());
 const clear = () => pool.query(EMPTY_MIRROR);
 const KEPT_DAYS = 7;
 const HISTORY_ONLY = { what: "history", keptFor: { historyKeptFor: `P${KEPT_DAYS}D` } };
-const removeFromHistory = (stepRows?: number) =>
-  removeOlder(pool, { ...HISTORY_ONLY, ...(stepRows !== undefined && { stepRows }) });
+const removeFromHistory = (pass: TestPass = {}) => removeOlder(pool, { ...HISTORY_ONLY, ...pass });
 const ageBy = (hours: number) =>
   pool.query("update mirror.history set seen_at = seen_at - make_interval(hours => $1)", [hours]);
 const read = (reference: string, version: number) =>
@@ -24,18 +23,19 @@ const read = (reference: string, version: number) =>
   });
 
 describe("a pass through the history", () => {
-  it("reads no rows when none has become old since the last pass, however many had to stay", async () => {
+  it("reads no rows that had to stay for a day, however many they are, and then removes what may go", async () => {
     await pool.query(`
       insert into mirror.history (source_id, reference, via, verdict, version, seen_at)
         select 'live', 'R' || n, 'poll', 'applied', n, now() - interval '10 days' from generate_series(1, 5000) n;
       insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
           history_id, first_seen_via)
         select source_id, reference, version, true, 1, 1, '', 'created', now(), '{}', history_id, 'poll' from mirror.history`);
-    expect(await removeFromHistory()).toEqual({ looked: 10_000, removed: 0 });
-    expect(await removeFromHistory()).toEqual({ looked: 0, removed: 0 });
+    expect(await removeFromHistory()).toEqual({ looked: 5_000, removed: 0 });
+    const sameDay = true;
+    expect(await removeFromHistory({ sameDay })).toEqual({ looked: 0, removed: 0 });
     await read("R1", 9_999);
-    await ageBy(1);
-    expect(await removeFromHistory()).toEqual({ looked: 2, removed: 1 });
+    expect(await removeFromHistory({ sameDay })).toEqual({ looked: 1, removed: 0 });
+    expect(await removeFromHistory()).toEqual({ looked: 5_001, removed: 1 });
   });
 
   it("removes all old rows that no order shows, in any sequence of new and aging rows", async () => {
@@ -57,9 +57,8 @@ describe("a pass through the history", () => {
           else if ("limit" in one) await expectPass(one.limit);
           else await read(`R${one.order}`, one.version);
         }
-        await ageBy(1);
         await expectPass(3);
-        expect(await removeFromHistory()).toMatchObject({ looked: await countYoung(), removed: 0 });
+        expect(await removeFromHistory()).toMatchObject({ removed: 0 });
       }),
       { numRuns: 60 },
     );
@@ -70,36 +69,23 @@ interface HistoryRow {
   readonly id: string;
   readonly old: boolean;
   readonly shown: boolean;
-  /** The state that replaced it was decided only minutes ago. */
-  readonly replacedJustNow: boolean;
 }
 const readHistory = async () =>
   (
     await pool.query<HistoryRow>(
       `select h.history_id as id, h.seen_at < now() - make_interval(days => $1) as old,
-         o.history_id is not distinct from h.history_id and o.reference is not null as shown,
-         coalesce(shown.seen_at > now() - interval '10 minutes', false) as "replacedJustNow"
-       from mirror.history h left join mirror.orders o using (source_id, reference)
-       left join mirror.history shown on shown.history_id = o.history_id order by 1`,
+         o.history_id is not distinct from h.history_id and o.reference is not null as shown
+       from mirror.history h left join mirror.orders o using (source_id, reference) order by 1`,
       [KEPT_DAYS],
     )
   ).rows;
 
-/** The recent rows of the batch at which both walks stop, and which each pass reads again. */
-const countYoung = async () => {
-  const rows = await readHistory();
-  return Math.min(rows.filter(({ old }) => !old).length, 2_000);
-};
-
-/** Expects a pass to remove exactly the old rows that no order shows, except those replaced just now. */
-async function expectPass(limit: number): Promise<void> {
+/** Expects a pass to remove exactly the old rows that no order shows. */
+async function expectPass(stepRows: number): Promise<void> {
   const before = await readHistory();
-  await removeFromHistory(limit);
-  const left = new Set((await readHistory()).map(({ id }) => id));
-  const goes = ({ old, shown, replacedJustNow }: HistoryRow) => old && !shown && !replacedJustNow;
+  await removeFromHistory({ stepRows });
   const stays = ({ old, shown }: HistoryRow) => !old || shown;
-  expect(before.filter((row) => stays(row) && !left.has(row.id))).toEqual([]);
-  expect(before.filter((row) => goes(row) && left.has(row.id))).toEqual([]);
+  expect(await readHistory()).toEqual(before.filter(stays));
 }
 
 it("renews its lease with each step of a pass, and ends the pass when another worker holds it", async () => {

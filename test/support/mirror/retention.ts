@@ -14,13 +14,16 @@ export interface TestPass {
   readonly stepRows?: number;
   readonly renew?: () => Promise<boolean>;
   readonly what?: string;
+  /** True: as soon after the last pass that the walks go on where they were; otherwise a day later. */
+  readonly sameDay?: boolean;
 }
 
 /** A pass of retention without the pauses between its steps; returns what it examined and removed, only of the rules of `what` if given. */
 export async function removeOlder(
   pool: Pool,
-  { keptFor, aheadDays = 0, stepRows, what, renew = () => Promise.resolve(true) }: TestPass,
+  { keptFor, aheadDays = 0, stepRows, what, sameDay = false, renew = () => Promise.resolve(true) }: TestPass,
 ): Promise<{ looked: number; removed: number }> {
+  if (!sameDay) await pool.query("update mirror.retention_walks set begun_at = begun_at - interval '1 day'");
   const clock = {
     ...systemClock,
     now: () => addSeconds(systemClock.now(), aheadDays * DAY_SECONDS),
