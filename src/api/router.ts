@@ -14,8 +14,8 @@ import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "./orderWait.ts";
 import type { News } from "./news.ts";
-import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "./respond.ts";
-import { matchAddress } from "./addresses.ts";
+import { makeErrorAnswer, stampAnswer, type Middleware, type Route, type RoutedRequest } from "./respond.ts";
+import { API_ENDPOINTS, matchAddress, type ReadName } from "./endpoints.ts";
 import { makeShares } from "./shares.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
@@ -50,13 +50,17 @@ export function makeApiRouter(deps: ApiDeps): Middleware {
   const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);
-  v1.get("/orders", makeListOrders(routeDeps));
-  v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
-  v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
-  v1.get("/orders/:reference", makeGetOrder(routeDeps));
-  v1.get("/branches", makeListBranches(routeDeps));
-  v1.get("/changes", makeListChanges(routeDeps));
-  v1.get("/changes/stream", makeStreamChanges(routeDeps));
+  const reads: Readonly<Record<ReadName, Route>> = {
+    listOrders: makeListOrders(routeDeps),
+    getOrder: makeGetOrder(routeDeps),
+    listBranches: makeListBranches(routeDeps),
+    exportOrdersAsCsv: makeExportOrders("csv", routeDeps),
+    exportOrdersAsNdjson: makeExportOrders("ndjson", routeDeps),
+    listChanges: makeListChanges(routeDeps),
+    streamChanges: makeStreamChanges(routeDeps),
+  };
+  for (const { name, method, path } of API_ENDPOINTS)
+    if (method === "GET") v1.get(path.slice("/v1".length), reads[name]);
   v1.use(refuseAddress, refuseUndecodable(refuseAddress));
   if (writes === undefined)
     v1.use(() => {

@@ -11,7 +11,7 @@
  * It takes values, never the environment, does not end the process and installs no signal handlers.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { matchAddress } from "../api/addresses.ts";
+import { matchAddress } from "../api/endpoints.ts";
 import { makeErrorAnswer, stampAnswer } from "../api/respond.ts";
 import { refuseBusy } from "../wire/refusal.ts";
 import { requireSources, type Config } from "../config/config.ts";

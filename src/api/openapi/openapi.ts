@@ -19,6 +19,7 @@ import { orderResponseSchema, orderSchema } from "../../wire/order.ts";
 import { changeSchema, completenessSchema } from "../../changes/changeJson.ts";
 import { ANSWER_HEADERS, describeHeaders, type AnswerHeader } from "./answerHeaders.ts";
 import { feedParametersSchema, streamParametersSchema } from "../changeRoutes.ts";
+import { API_ENDPOINTS, type EndpointName } from "../endpoints.ts";
 import { exportSchema, pageSchema } from "../orderQuery.ts";
 import { waitSchema } from "../orderRoutes.ts";
 
@@ -88,8 +89,6 @@ interface Answer {
 }
 
 interface Operation {
-  /** In generated clients. */
-  readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly description?: string;
@@ -101,9 +100,6 @@ interface Operation {
   /** Needs no token. */
   readonly open?: boolean;
 }
-
-/** Operations by path and method. */
-type Paths = Readonly<Record<string, Partial<Record<"get" | "post" | "patch", Operation>>>>;
 
 const refer = (name: SchemaName): JsonSchema => ({ $ref: `#/components/schemas/${name}` });
 const json = (name: SchemaName) => ({ "application/json": { schema: refer(name) } });
@@ -148,7 +144,6 @@ const EVENTS = {
 
 function exported(format: string, type: string, description: string): Operation {
   return {
-    id: `exportOrdersAs${format.charAt(0)}${format.slice(1).toLowerCase()}`,
     tag: "Exports",
     summary: `Export orders as ${format}`,
     description,
@@ -195,12 +190,10 @@ const MIRRORED = "The order is already in the mirror; X-Mirrored: later means th
 const PASSED = ["RateLimit", "RateLimit-Policy", "Service-Subscription-State", "X-Mirrored"] as const;
 
 function write(
-  id: string,
   summary: string,
   { answers, ...rest }: Pick<Operation, "answers"> & Partial<Operation>,
 ): Operation {
   return {
-    id,
     tag: "Writes",
     summary,
     description: THROUGH,
@@ -218,135 +211,115 @@ const CHANGED = {
   404: NO_ORDER,
 } as const;
 
-const PATHS: Paths = {
-  "/v1/orders": {
-    get: {
-      id: "listOrders",
-      tag: "Orders",
-      summary: "List orders",
-      description:
-        'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
-      query: pageSchema,
-      headers: CACHED.headers,
-      answers: {
-        200: {
-          description: "A page of orders.",
-          headers: [...FRESHNESS, "ETag", "Link"],
-          content: json("OrderPage"),
-        },
-        412: NOT_COMPLETE,
-        ...CACHED.answer,
-        ...READ_REFUSALS,
+/** What each endpoint does. Their names are those of the functions in generated clients. */
+const OPERATIONS: Readonly<Record<EndpointName, Operation>> = {
+  listOrders: {
+    tag: "Orders",
+    summary: "List orders",
+    description:
+      'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
+    query: pageSchema,
+    headers: CACHED.headers,
+    answers: {
+      200: {
+        description: "A page of orders.",
+        headers: [...FRESHNESS, "ETag", "Link"],
+        content: json("OrderPage"),
       },
-    },
-    post: write("createOrder", "Create an order", {
-      description: `${THROUGH} It is sent once: after a timeout, look for the externalOrderId before sending it again.`,
-      body: "NewOrder",
-      answers: {
-        201: { description: `The order. ${MIRRORED}`, content: json("OrderAnswer") },
-        409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
-      },
-    }),
-  },
-  "/v1/orders/{reference}": {
-    get: {
-      id: "getOrder",
-      tag: "Orders",
-      summary: "Read one order",
-      description:
-        "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells. Most clients remove the segments `.` and `..` from a path: ask for an order with such a reference by its externalOrderId, or with `curl --path-as-is`.",
-      query: waitSchema,
-      headers: CACHED.headers,
-      answers: {
-        200: {
-          description: "The order.",
-          headers: [...FRESHNESS, "ETag", "X-Waited"],
-          content: json("OrderAnswer"),
-        },
-        404: NO_ORDER,
-        412: NOT_COMPLETE,
-        ...CACHED.answer,
-        ...READ_REFUSALS,
-      },
-    },
-    patch: write("updateOrder", "Change an order", {
-      description: `${THROUGH} Method and path are assumed, because the provider does not document them.`,
-      body: "OrderChange",
-      answers: CHANGED,
-    }),
-  },
-  "/v1/branches": {
-    get: {
-      id: "listBranches",
-      tag: "Orders",
-      summary: "List branches",
-      headers: CACHED.headers,
-      answers: {
-        200: {
-          description: "The open branches, in one page.",
-          headers: ["ETag", "X-Branches-As-Of"],
-          content: json("BranchPage"),
-        },
-        ...CACHED.answer,
-        ...READ_REFUSALS,
-      },
+      412: NOT_COMPLETE,
+      ...CACHED.answer,
+      ...READ_REFUSALS,
     },
   },
-  "/v1/changes": {
-    get: {
-      id: "listChanges",
-      tag: "Changes",
-      summary: "Read the change feed",
-      description:
-        "Every change of every order once; the changes of each order are in sequence. Send `next` as `after` while `hasMore` is true, even if a page has fewer changes than `limit`; for new changes, send it again later or follow the stream. A position is opaque and belongs to one source.",
-      query: feedParametersSchema,
-      answers: {
-        200: { description: "The changes after the position.", content: json("ChangePage") },
-        410: FEED_RESTARTED,
-        ...READ_REFUSALS,
+  createOrder: write("Create an order", {
+    description: `${THROUGH} It is sent once: after a timeout, look for the externalOrderId before sending it again.`,
+    body: "NewOrder",
+    answers: {
+      201: { description: `The order. ${MIRRORED}`, content: json("OrderAnswer") },
+      409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
+    },
+  }),
+  getOrder: {
+    tag: "Orders",
+    summary: "Read one order",
+    description:
+      "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells. Most clients remove the segments `.` and `..` from a path: ask for an order with such a reference by its externalOrderId, or with `curl --path-as-is`.",
+    query: waitSchema,
+    headers: CACHED.headers,
+    answers: {
+      200: {
+        description: "The order.",
+        headers: [...FRESHNESS, "ETag", "X-Waited"],
+        content: json("OrderAnswer"),
       },
+      404: NO_ORDER,
+      412: NOT_COMPLETE,
+      ...CACHED.answer,
+      ...READ_REFUSALS,
     },
   },
-  "/v1/changes/stream": {
-    get: {
-      id: "streamChanges",
-      tag: "Changes",
-      summary: "Follow the change feed",
-      description:
-        "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. Skip events of other names. A comment every 15 s shows that the stream is alive. It ends when the mirror restarts, and for a reader that takes nothing for 30 s. After a lost connection, continue with the last id.",
-      query: streamParametersSchema,
-      headers: { "Last-Event-ID": "Continues after this position; overrides after." },
-      answers: {
-        200: { description: "An endless stream.", content: text("text/event-stream", EVENTS) },
-        410: FEED_RESTARTED,
-        ...READ_REFUSALS,
+  updateOrder: write("Change an order", {
+    description: `${THROUGH} Method and path are assumed, because the provider does not document them.`,
+    body: "OrderChange",
+    answers: CHANGED,
+  }),
+  listBranches: {
+    tag: "Orders",
+    summary: "List branches",
+    headers: CACHED.headers,
+    answers: {
+      200: {
+        description: "The open branches, in one page.",
+        headers: ["ETag", "X-Branches-As-Of"],
+        content: json("BranchPage"),
       },
+      ...CACHED.answer,
+      ...READ_REFUSALS,
     },
   },
-  "/v1/orders.csv": { get: exported("CSV", "text/csv", "The columns of reporting.orders.") },
-  "/v1/orders.ndjson": {
-    get: exported("NDJSON", "application/x-ndjson", "One order per line, as the provider sent it."),
+  listChanges: {
+    tag: "Changes",
+    summary: "Read the change feed",
+    description:
+      "Every change of every order once; the changes of each order are in sequence. Send `next` as `after` while `hasMore` is true, even if a page has fewer changes than `limit`; for new changes, send it again later or follow the stream. A position is opaque and belongs to one source.",
+    query: feedParametersSchema,
+    answers: {
+      200: { description: "The changes after the position.", content: json("ChangePage") },
+      410: FEED_RESTARTED,
+      ...READ_REFUSALS,
+    },
   },
-  "/v1/orders/quote": {
-    post: write("quoteOrder", "Preview an order", {
-      body: "NewOrder",
-      answers: { 200: { description: "What a creation would return.", content: json("Quote") } },
-    }),
+  streamChanges: {
+    tag: "Changes",
+    summary: "Follow the change feed",
+    description:
+      "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. Skip events of other names. A comment every 15 s shows that the stream is alive. It ends when the mirror restarts, and for a reader that takes nothing for 30 s. After a lost connection, continue with the last id.",
+    query: streamParametersSchema,
+    headers: { "Last-Event-ID": "Continues after this position; overrides after." },
+    answers: {
+      200: { description: "An endless stream.", content: text("text/event-stream", EVENTS) },
+      410: FEED_RESTARTED,
+      ...READ_REFUSALS,
+    },
   },
-  "/v1/orders/{reference}/cancel": {
-    post: write("cancelOrder", "Cancel an order", { answers: CHANGED }),
-  },
-  "/v1/test/orders/{reference}/advance": {
-    post: write("advanceTestOrder", "Advance a test order", { answers: CHANGED }),
-  },
-  "/v1/addresses/validate": {
-    post: write("validateAddress", "Check an address", {
-      body: "Address",
-      answers: {
-        200: { description: "Whether it is valid, and if not, why.", content: json("AddressCheck") },
-      },
-    }),
-  },
+  exportOrdersAsCsv: exported("CSV", "text/csv", "The columns of reporting.orders."),
+  exportOrdersAsNdjson: exported(
+    "NDJSON",
+    "application/x-ndjson",
+    "One order per line, as the provider sent it.",
+  ),
+  quoteOrder: write("Preview an order", {
+    body: "NewOrder",
+    answers: { 200: { description: "What a creation would return.", content: json("Quote") } },
+  }),
+  cancelOrder: write("Cancel an order", { answers: CHANGED }),
+  advanceOrder: write("Advance a test order", { answers: CHANGED }),
+  validateAddress: write("Check an address", {
+    body: "Address",
+    answers: {
+      200: { description: "Whether it is valid, and if not, why.", content: json("AddressCheck") },
+    },
+  }),
 };
 
 const MESSAGES: Readonly<Record<OutgoingType, string>> = {
@@ -357,9 +330,7 @@ const MESSAGES: Readonly<Record<OutgoingType, string>> = {
 };
 
 function outgoing(type: OutgoingType): Operation {
-  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
   return {
-    id: `on${words.join("")}`,
     tag: "Webhooks",
     summary: MESSAGES[type],
     description:
@@ -378,6 +349,9 @@ function outgoing(type: OutgoingType): Operation {
     },
   };
 }
+
+const nameReceiver = (type: OutgoingType) =>
+  `on_${type}`.replaceAll(/[._]([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 const INTRODUCTION =
   "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders, up to 1,000, that were seen but could not be read or confirmed.";
@@ -398,9 +372,9 @@ export function describeApi() {
     servers: [{ url: "." }],
     security: [{ token: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-    paths: describePaths(PATHS),
-    webhooks: describePaths(
-      Object.fromEntries(OUTGOING_TYPES.map((type) => [type, { post: outgoing(type) }])),
+    paths: describePaths(),
+    webhooks: Object.fromEntries(
+      OUTGOING_TYPES.map((type) => [type, { post: describeOperation(nameReceiver(type), outgoing(type)) }]),
     ),
     components: {
       schemas: describeSchemas(),
@@ -410,18 +384,18 @@ export function describeApi() {
   };
 }
 
-function describePaths(paths: Paths) {
-  const described: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
-  for (const [path, methods] of Object.entries(paths))
-    described[path] = Object.fromEntries(
-      Object.entries(methods).map(([method, operation]) => [method, describeOperation(path, operation)]),
-    );
-  return described;
+function describePaths() {
+  const paths: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
+  for (const { name, method, path } of API_ENDPOINTS) {
+    const place = (paths[path.replace(":reference", "{reference}")] ??= {});
+    place[method.toLowerCase()] = describeOperation(name, OPERATIONS[name], path.includes(":reference"));
+  }
+  return paths;
 }
 
-function describeOperation(path: string, operation: Operation) {
-  const { id, tag, summary, description, query, headers = {}, body, answers, open } = operation;
-  const inPath = path.includes("{reference}") ? [describeParameter("reference", "path", REFERENCE)] : [];
+function describeOperation(id: string, operation: Operation, namesOrder = false) {
+  const { tag, summary, description, query, headers = {}, body, answers, open } = operation;
+  const inPath = namesOrder ? [describeParameter("reference", "path", REFERENCE)] : [];
   const asked = { ...(open === true ? {} : SOURCE), ...headers };
   const inHeader = Object.entries(asked).map(([name, meaning]) => describeParameter(name, "header", meaning));
   return {

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -104,21 +103,11 @@ describe("the document matches the answers", () => {
   });
 });
 
-describe("the document is complete", () => {
-  it("names every route of the read API", () => {
-    const router = readFileSync(new URL("../../../src/api/router.ts", import.meta.url), "utf8");
-    const routes = [...router.matchAll(/v1\.get\("([^"]+)"/g)].map(([, path = ""]) => `/v1${path}`);
-    expect(routes.length).toBeGreaterThan(5);
-    const documented = Object.keys(api.paths).filter((path) => api.paths[path]?.["get"] !== undefined);
-    expect(documented.sort()).toEqual(routes.map((path) => path.replace(/:(\w+)/, "{$1}")).sort());
-  });
-
-  it("is served as printed", async () => {
-    const served: unknown = await (await fetch(`${mirror.url}/openapi.json`)).json();
-    const { code, stdout } = await runProgram(["openapi"]);
-    expect([code, JSON.parse(stdout)]).toEqual([0, served]);
-    expect(served).toEqual(api);
-  });
+it("serves the document as it is printed", async () => {
+  const served: unknown = await (await fetch(`${mirror.url}/openapi.json`)).json();
+  const { code, stdout } = await runProgram(["openapi"]);
+  expect([code, JSON.parse(stdout)]).toEqual([0, served]);
+  expect(served).toEqual(api);
 });
 
 describe.skipIf(browser === undefined)(

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { API_ADDRESSES } from "../../../src/api/addresses.ts";
+import { API_ENDPOINTS } from "../../../src/api/endpoints.ts";
 import { pageSchema } from "../../../src/api/orderQuery.ts";
 import { waitSchema } from "../../../src/api/orderRoutes.ts";
 import { CONTRACT_ENDPOINTS } from "../../../src/wire/endpoints.ts";
@@ -24,7 +24,7 @@ it("lists exactly the differences between the mirror's answers and the provider'
 it("names every address and every parameter of our own", () => {
   const named = DEVIATIONS.map(({ what }) => what).join(" ");
   const theirPaths = new Set<string>(CONTRACT_ENDPOINTS.map(({ path }) => path));
-  const ours = API_ADDRESSES.map(({ path }) => path).filter((address) => !theirPaths.has(address));
+  const ours = API_ENDPOINTS.map(({ path }) => path).filter((address) => !theirPaths.has(address));
   expect(ours.filter((address) => !named.includes(`\`${address}\``))).toEqual([]);
   const theirs = new Set(Object.keys(listParametersSchema.shape));
   const parameters = [...Object.keys(pageSchema.shape), ...Object.keys(waitSchema.shape)];
