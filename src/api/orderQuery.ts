@@ -1,12 +1,6 @@
 import { z } from "zod";
 import type { OrderFilter } from "../orders/orderFilter.sql.ts";
-import {
-  ORDER_SORTS,
-  hasStatus,
-  type OrdersQuery,
-  type OrderPosition,
-  type OrderSort,
-} from "../orders/orderReads.sql.ts";
+import { ORDER_SORTS, hasStatus, type OrderPosition, type OrderSort } from "../orders/orderReads.sql.ts";
 import {
   assertWholePeriod,
   listFilterSchema,
@@ -18,7 +12,7 @@ import {
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
 import { findBranch, type BranchName } from "../sources/branches.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { completeSchema, type Completeness } from "./freshness.ts";
+import { completeSchema } from "./freshness.ts";
 import { parseQuery } from "./parseQuery.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import { IDENTIFIER_LENGTH_MAX } from "../wire/order.ts";
@@ -58,25 +52,14 @@ export const pageSchema = exportSchema.extend({
     .describe("1: adds the list `revisions`, with the revision of each order as in the change feed."),
 });
 
-/** A filter as given by the client; its branch is not resolved yet. */
-export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId" | "branchReference"> & {
-  readonly branch?: BranchName;
-};
-
-/** A request for orders: which ones, and how complete the answer must be. */
-export interface AskedOrders {
-  readonly filter: AskedFilter;
-  readonly completeness: Completeness;
-}
-
-export interface AskedPage extends AskedOrders {
-  readonly page: Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
-  readonly revisions: boolean;
-}
+/** The parameters of an export, parsed. */
+export type AskedOrders = z.infer<typeof exportSchema>;
 
 /** Parses the parameters of an export. Throws RefusedRequestError, 422. */
 export function parseExportQuery(parameters: URLSearchParams): AskedOrders {
-  return readAsked(parseQuery(exportSchema, parameters));
+  const asked = parseQuery(exportSchema, parameters);
+  assertWholePeriod(asked);
+  return asked;
 }
 
 /**
@@ -84,25 +67,15 @@ export function parseExportQuery(parameters: URLSearchParams): AskedOrders {
  * `complete`, `wait` and `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError,
  * 422.
  */
-export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
-  const { cursor, offset, sort, limit, revisions, ...rest } = parseQuery(pageSchema, parameters);
-  const asked = readAsked(rest);
-  if (cursor !== undefined && offset !== undefined) {
-    throw refuseParameter("cursor and offset cannot be sent together.");
-  }
-  const after = cursor === undefined ? undefined : readCursor(cursor, sort);
-  if (cursor !== undefined && after === undefined) {
+export function parseOrderQuery(parameters: URLSearchParams) {
+  const { cursor, offset, ...asked } = parseQuery(pageSchema, parameters);
+  assertWholePeriod(asked);
+  if (cursor === undefined) return { ...asked, offset: offset ?? 0 };
+  if (offset !== undefined) throw refuseParameter("cursor and offset cannot be sent together.");
+  const after = readCursor(cursor, asked.sort);
+  if (after === undefined)
     throw refuseParameter("cursor must be one that an answer with the same sort gave.");
-  }
-  return { ...asked, page: { sort, limit, offset: offset ?? 0, after }, revisions: revisions === "1" };
-}
-
-function readAsked({ branch, complete, wait, ...filter }: z.infer<typeof exportSchema>): AskedOrders {
-  assertWholePeriod(filter);
-  return {
-    filter: branch === undefined ? filter : { ...filter, branch: nameBranch(branch) },
-    completeness: { complete, wait },
-  };
+  return { ...asked, offset: 0, after };
 }
 
 /** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
@@ -111,25 +84,24 @@ function nameBranch(value: string): BranchName {
 }
 
 /**
- * The filter with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a status that is neither
- * known nor that of any order, because the provider may have more statuses than it documents; and 422 branch_not_found
- * for a branch that does not exist (spec, "list orders": an error, not an empty page).
+ * The filter of a source's orders, with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a
+ * status that is neither known nor that of any order, because the provider may have more statuses than it documents;
+ * and 422 branch_not_found for a branch that does not exist (spec, "list orders": an error, not an empty page).
  */
 export async function resolveFilter(
   pool: Pool,
-  { sourceId, asked }: { sourceId: string; asked: AskedFilter },
+  { sourceId, asked }: { sourceId: string; asked: AskedOrders },
 ): Promise<OrderFilter> {
-  const { branch, ...filter } = asked;
-  const { status } = filter;
+  const { branch, status } = asked;
   const isKnown = status === undefined || ORDER_STATUSES.some((each) => each === status);
   if (!isKnown && (isUnstorable(status) || !(await hasStatus(pool, { sourceId, status }))))
     throw refuseStatus();
-  if (branch === undefined) return { ...filter, sourceId };
-  const found = isUnstorable(Object.values(branch).join())
+  if (branch === undefined) return { ...asked, sourceId };
+  const found = isUnstorable(branch)
     ? undefined
-    : await findBranch(pool, { sourceId, branch });
+    : await findBranch(pool, { sourceId, branch: nameBranch(branch) });
   if (found === undefined) throw refuseBranch();
-  return { ...filter, ...found, sourceId };
+  return { ...asked, ...found, sourceId };
 }
 
 /** The database's text cannot hold NUL, so nothing there can match. */

@@ -50,15 +50,15 @@ export function makeListOrders(deps: OrderRouteDeps): Route {
     const { sourceId, client } = caller;
     unread.assertFree(client);
     const parameters = readTarget(request.url).query;
-    const { filter: asked, page, completeness, revisions } = parseOrderQuery(parameters);
-    await awaitComplete({ orderWait, caller, response }, completeness);
+    const asked = parseOrderQuery(parameters);
+    await awaitComplete({ orderWait, caller, response }, asked);
     if (response.destroyed) return;
     const filter = await resolveFilter(pool, { sourceId, asked });
-    const { limit, offset, sort } = page;
+    const { limit, offset, sort, complete } = asked;
     // One more than requested: its existence is `hasMore`.
-    const found = await selectOrders(pool, { ...filter, ...page, limit: limit + 1 });
+    const found = await selectOrders(pool, { ...asked, ...filter, limit: limit + 1 });
     writeFreshness(response, found.freshness);
-    await assertComplete(pool, { sourceId, complete: completeness.complete, freshness: found.freshness });
+    await assertComplete(pool, { sourceId, complete, freshness: found.freshness });
     const orders = found.orders.slice(0, limit);
     const hasMore = found.orders.length > limit;
     const last = orders.at(-1);
@@ -67,6 +67,7 @@ export function makeListOrders(deps: OrderRouteDeps): Route {
       parameters.set("cursor", writeCursor(sort, last.position));
       response.setHeader("Link", `<?${parameters.toString()}>; rel="next"`);
     }
+    const revisions = asked.revisions === "1";
     sendJson(response, writePage({ orders, hasMore, limit, offset, revisions }), { unread, client });
   };
 }
@@ -185,13 +186,13 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
   return async (request, response) => {
     const caller = authenticate(request);
     const { sourceId, client } = caller;
-    const { filter: asked, completeness } = parseExportQuery(readTarget(request.url).query);
-    await awaitComplete({ orderWait, caller, response }, completeness);
+    const asked = parseExportQuery(readTarget(request.url).query);
+    await awaitComplete({ orderWait, caller, response }, asked);
     if (response.destroyed) return;
     // Before the orders: the claim must not be more recent than they are.
     const freshness = await selectFreshness(pool, sourceId);
     writeFreshness(response, freshness);
-    await assertComplete(pool, { sourceId, complete: completeness.complete, freshness });
+    await assertComplete(pool, { sourceId, complete: asked.complete, freshness });
     const filter = await resolveFilter(pool, { sourceId, asked });
     response.once("close", exports.take(client));
     const day = formatInstant(clock.now(), 0).slice(0, 10);
