@@ -37,18 +37,10 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   const row = await state.write(async (connection) => {
     await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
     const route = await routeOrder(state, organizationId, order);
-    const [created] = await addOrders(state, connection, [
-      {
-        organizationId,
-        livemode,
-        externalOrderId,
-        origin: "api",
-        firstName: order.customer.firstName,
-        phone: order.customer.phone,
-        scheduleMode: order.schedule.mode,
-        ...route,
-      },
-    ]);
+    const { firstName, phone } = order.customer;
+    const owner = { organizationId, livemode, externalOrderId, origin: "api" } as const;
+    const made = { ...owner, firstName, phone, scheduleMode: order.schedule.mode, ...route };
+    const [created] = await addOrders(state, connection, { count: 1, make: () => made });
     return created;
   });
   if (!row) throw new TypeError("an order was added but none came back");

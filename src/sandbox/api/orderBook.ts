@@ -46,19 +46,19 @@ export type NewOrder = Omit<
 /** Fields that the business may change; see updateOrder. */
 export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & Trip>;
 
-/** Stores new orders, in the caller's transaction. */
+/** Makes and stores `count` new orders, in the caller's transaction. */
 export async function addOrders(
   state: SandboxState,
   connection: Connection,
-  orders: readonly NewOrder[],
+  { count, make }: { count: number; make: (number: bigint) => NewOrder },
 ): Promise<OrderRow[]> {
-  const numbers = await takeOrderNumbers(connection, orders.length, state.dials.seed);
-  const rows = orders.map((order, index): OrderRow => {
-    const taken = numbers[index] ?? { number: 0n, reference: "" };
+  const taken = await takeOrderNumbers(connection, count, state.dials.seed);
+  const rows = taken.map((named): OrderRow => {
+    const order = make(named.number);
     const { at, updatedAt } = stamp(state);
     const row: OrderRow = {
       ...order,
-      ...taken,
+      ...named,
       status: "created",
       createdAt: cutTo(at, state.faults.current().timestampGranularity),
       updatedAt,

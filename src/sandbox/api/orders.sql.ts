@@ -183,14 +183,6 @@ export async function rescheduleMoves(
   );
 }
 
-/** The number of orders ever created; it names the sandbox's next invented order. */
-export async function countSandboxOrders(connection: Connection): Promise<number> {
-  const { rows } = await connection.query<{ count: bigint }>(
-    `select case when is_called then last_value else 0 end as count from sandbox.order_number`,
-  );
-  return Number(rows[0]?.count ?? 0);
-}
-
 /** The parameters of GET /v1/orders; undefined means no restriction. */
 export interface SandboxOrderFilter extends Omit<ListParameters, "branch" | "offset"> {
   readonly organizationId: string;

@@ -1,13 +1,7 @@
 import { STATUSES, type Status } from "../api/parameters.ts";
 import { chance, choose, makeCode } from "./chance.ts";
 import { moveOrders, addOrders, type NewOrder } from "../api/orderBook.ts";
-import {
-  countSandboxOrders,
-  putStates,
-  readDueOrders,
-  rescheduleMoves,
-  takeOrderNumbers,
-} from "../api/orders.sql.ts";
+import { putStates, readDueOrders, rescheduleMoves, takeOrderNumbers } from "../api/orders.sql.ts";
 import { nextStatus, type OrderRow, type Origin } from "../api/orderRow.ts";
 import {
   addSeconds,
@@ -112,14 +106,8 @@ export async function makeOrders(
   const rows: OrderRow[] = [];
   while (rows.length < request.count) {
     const batch = Math.min(ORDERS_PER_BATCH_MAX, request.count - rows.length);
-    const added = await state.write(async (connection) => {
-      const known = await countSandboxOrders(connection);
-      const orders = Array.from({ length: batch }, (_, index) =>
-        imagineOrder(state, { ...request, branches, place: known + index }),
-      );
-      return addOrders(state, connection, orders);
-    });
-    rows.push(...added);
+    const make = (number: bigint) => imagineOrder(state, { ...request, branches, number });
+    rows.push(...(await state.write((connection) => addOrders(state, connection, { count: batch, make }))));
   }
   state.wake();
   return rows;
@@ -171,8 +159,7 @@ function imaginePast(
   const isOpen = until - createdAt < BigInt(PAST_SECONDS) * NANOS_PER_SECOND;
   const finished = drawn("past") < ACCIDENT_SHARE ? "cancelled" : "delivered";
   const status = isOpen ? "created" : finished;
-  const place = Number(number);
-  const order = imagineOrder(state, { organizationId, livemode, origin: "seed", branches, place });
+  const order = imagineOrder(state, { organizationId, livemode, origin: "seed", branches, number });
   const at = (seconds: number) => addMillis(createdAt, Math.floor(seconds * 1_000));
   const updatedAt = isOpen ? createdAt : at(1_900 + drawn("pastStay") * 100);
   const pickupTime = floorTo(at(900 + drawn("pastPickup") * 420), 60n * NANOS_PER_SECOND);
@@ -210,14 +197,16 @@ function imagineOrder(
     livemode: boolean;
     origin: Origin;
     branches: readonly Branch[];
-    place: number;
+    number: bigint;
   },
 ): NewOrder {
   const { seed } = state.dials;
-  const { place, branches, origin, organizationId, livemode } = request;
-  const branch = choose(branches, seed, "branch", place);
-  const street = chooseStreet(seed, branch, place);
-  const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
+  const { number, branches, origin, organizationId, livemode } = request;
+  const branch = choose(branches, seed, "branch", number);
+  // A street near the branch, if the gazetteer knows streets there.
+  const near = GAZETTEER.filter(({ city }) => city === branch.address.city);
+  const street = choose(near.length > 0 ? near : GAZETTEER, seed, "street", number);
+  const house = 1 + Math.floor(chance(seed, "house", number) * street.houses);
   const address = { street: `${street.street} ${house}`, city: street.city, postcode: street.postcode };
   const coordinates = { latitude: street.latitude, longitude: street.longitude };
   const zoneCode = branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "";
@@ -225,17 +214,11 @@ function imagineOrder(
     organizationId,
     livemode,
     // Not one that a caller may have used already.
-    externalOrderId: `WEB-${makeCode(10, seed, "external", place)}`,
+    externalOrderId: `WEB-${makeCode(10, seed, "external", number)}`,
     origin,
-    firstName: choose(FIRST_NAMES, seed, "name", place),
-    phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,
+    firstName: choose(FIRST_NAMES, seed, "name", number),
+    phone: `+31 6 0000 ${String(number % 10_000n).padStart(4, "0")}`,
     scheduleMode: "asap",
     ...planTrip(state, { branch, zoneCode, address, coordinates }),
   };
-}
-
-/** Chooses a street near the branch, if the gazetteer knows streets there. */
-function chooseStreet(seed: number, branch: Branch, place: number) {
-  const near = GAZETTEER.filter((street) => street.city === branch.address.city);
-  return choose(near.length > 0 ? near : GAZETTEER, seed, "street", place);
 }
