@@ -1,28 +1,20 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { makeCode } from "../world/chance.ts";
-import { writeJson, type Connection } from "../world/world.sql.ts";
+import { readRows, writeRows, type Connection } from "../world/world.sql.ts";
 import type { OrderRow } from "./orderRow.ts";
 import type { ListParameters } from "./parameters.ts";
 import type { Faults } from "../control/faults.ts";
 
-const FIELDS =
-  `number organizationId livemode reference externalOrderId origin status branchId zoneCode firstName phone street city
-   postcode latitude longitude distanceKm scheduleMode basis pickupTime deliveryTime realPickup realDelivery createdAt
-   updatedAt nextMoveAt`.split(/\s+/) as (keyof OrderRow)[];
-const columnOf = (field: keyof OrderRow) =>
-  field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const select = (connection: Connection, from: string, values: unknown[]) =>
+  readRows<OrderRow>(connection, `select * from sandbox.${from}`, values);
 
-/** The select list that yields OrderRow. */
-const ORDER_FIELDS = FIELDS.map((field) => `${columnOf(field)} as "${field}"`).join(", ");
-
-async function select(connection: Connection, from: string, values: unknown[]): Promise<OrderRow[]> {
-  const { rows } = await connection.query<OrderRow>(`select ${ORDER_FIELDS} from sandbox.${from}`, values);
-  return rows;
-}
-
-const OVERWRITE = FIELDS.filter((field) => field !== "number")
-  .map((field) => `${columnOf(field)} = excluded.${columnOf(field)}`)
-  .join(", ");
+/** The columns in which an order may change. */
+const OVERWRITE =
+  `status branch_id zone_code first_name phone street city postcode latitude longitude distance_km schedule_mode basis
+   pickup_time delivery_time real_pickup real_delivery updated_at next_move_at`
+    .split(/\s+/)
+    .map((column) => `${column} = excluded.${column}`)
+    .join(", ");
 
 /** A state of an order, and the instant from which readers see it. */
 export interface StoredState {
@@ -42,7 +34,7 @@ export async function putStates(
   await connection.query(
     `with given as materialized (
        select (row ->> 'number')::bigint as number, row, visible_at
-       from unnest($1::jsonb[], $2::bigint[]) as state (row, visible_at)
+       from rows from (jsonb_array_elements($1), unnest($2::bigint[])) as state (row, visible_at)
      ), waiting as materialized (
        select number, max(l.visible_at) as until
        from sandbox.late_changes l join given using (number) group by number
@@ -56,13 +48,8 @@ export async function putStates(
      select o.* from given cross join lateral jsonb_populate_record(null::sandbox.orders, row) as o
      where o.number not in (select number from late)
      on conflict (number) do update set ${OVERWRITE}`,
-    [states.map(({ row }) => writeRow(row)), states.map(({ visibleAt }) => visibleAt), now],
+    [writeRows(states.map(({ row }) => row)), states.map(({ visibleAt }) => visibleAt), now],
   );
-}
-
-/** The row as JSON for jsonb_populate_record. */
-function writeRow(row: OrderRow): string {
-  return writeJson(Object.fromEntries(FIELDS.map((field) => [columnOf(field), row[field]])));
 }
 
 /** Makes the due changes visible; of each order the latest. Returns the number of orders. */
@@ -131,10 +118,8 @@ export async function takeOrderNumbers(
   count: number,
   seed: number,
 ): Promise<{ number: bigint; reference: string }[]> {
-  const { rows } = await connection.query<{ number: bigint }>(
-    `select nextval('sandbox.order_number') as number from generate_series(1, $1) order by number`,
-    [count],
-  );
+  const text = "select nextval('sandbox.order_number') as number from generate_series(1, $1) order by number";
+  const rows = await readRows<{ number: bigint }>(connection, text, [count]);
   return rows.map(({ number }) => ({
     number,
     reference: `DO-${makeCode(REFERENCE_LENGTH, seed, "reference", number)}`,
@@ -204,15 +189,15 @@ export async function readFigures(
   connection: Connection,
   organizationIds: readonly string[],
 ): Promise<OrganizationFigures[]> {
-  const { rows } = await connection.query<OrganizationFigures>(
-    `select organization_id as "organizationId", count(o.number)::integer as orders,
+  return readRows<OrganizationFigures>(
+    connection,
+    `select organization_id, count(o.number)::integer as orders,
        (count(o.number) filter (where o.livemode))::integer as charges,
        (select count(*)::integer from sandbox.searches s where s.organization_id = org.organization_id) as searches
      from unnest($1::text[]) as org (organization_id) left join sandbox.orders o using (organization_id)
      group by organization_id`,
     [organizationIds],
   );
-  return rows;
 }
 
 type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;

@@ -1,5 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { writeJson, type Connection } from "../world/world.sql.ts";
+import { readRows, writeRows, type Connection } from "../world/world.sql.ts";
 
 /** The fate of an event: sent, lost on purpose, or not sent because there is no plan or no endpoint. */
 export type SentAs = "event" | "lost" | "no_plan" | "no_endpoint";
@@ -32,77 +32,43 @@ export interface WebhookEndpoint {
 }
 
 export async function takeEventNumbers(connection: Connection, count: number): Promise<bigint[]> {
-  const { rows } = await connection.query<{ number: bigint }>(
-    `select nextval('sandbox.event_number') as number from generate_series(1, $1)`,
-    [count],
-  );
-  return rows.map((row) => row.number).sort((left, right) => (left < right ? -1 : 1));
+  const text = "select nextval('sandbox.event_number') as number from generate_series(1, $1) order by number";
+  return (await readRows<{ number: bigint }>(connection, text, [count])).map(({ number }) => number);
 }
 
+/** Stores events, and their deliveries in this sequence. */
 export async function insertSandboxEvents(
   connection: Connection,
   events: readonly EventRow[],
-): Promise<void> {
-  await connection.query(
-    `insert into sandbox.events
-     select e."eventNumber", e."eventId", e."organizationId", e.livemode, e.reference, e.type, e.created, e."sentAs", e.body
-     from jsonb_to_recordset($1) as e ("eventNumber" bigint, "eventId" text, "organizationId" text, livemode boolean,
-       reference text, type text, created bigint, "sentAs" text, body text)`,
-    [writeJson(events)],
-  );
-}
-
-export async function insertDeliveries(
-  connection: Connection,
   deliveries: readonly NewDelivery[],
 ): Promise<void> {
-  if (deliveries.length === 0) return;
   await connection.query(
-    `insert into sandbox.deliveries (event_id, endpoint_id, state, due_at)
-     select "eventId", "endpointId", 'pending', "dueAt"
-     from rows from (jsonb_to_recordset($1) as ("eventId" text, "endpointId" text, "dueAt" bigint))
-       with ordinality order by ordinality`,
-    [writeJson(deliveries)],
+    `with stored as (
+       insert into sandbox.events select * from jsonb_populate_recordset(null::sandbox.events, $1)
+     )
+     insert into sandbox.deliveries (event_id, endpoint_id, state, due_at)
+     select event_id, endpoint_id, 'pending', due_at
+     from jsonb_populate_recordset(null::sandbox.deliveries, $2) with ordinality order by ordinality`,
+    [writeRows(events), writeRows(deliveries)],
   );
 }
 
-export async function readEndpoints(connection: Connection): Promise<WebhookEndpoint[]> {
-  const { rows } = await connection.query<WebhookEndpoint>(
-    `select endpoint_id as "endpointId", organization_id as "organizationId", livemode, url, secret, scheme
-     from sandbox.endpoints order by endpoint_id`,
-  );
-  return rows;
-}
+export const readEndpoints = (connection: Connection) =>
+  readRows<WebhookEndpoint>(connection, "select * from sandbox.endpoints order by endpoint_id");
 
 export async function putEndpoint(connection: Connection, endpoint: WebhookEndpoint): Promise<void> {
   await connection.query(
-    `insert into sandbox.endpoints (endpoint_id, organization_id, livemode, url, secret, scheme)
-     values ($1, $2, $3, $4, $5, $6)
-     on conflict (endpoint_id) do update
-       set url = excluded.url, secret = excluded.secret, scheme = excluded.scheme`,
-    [
-      endpoint.endpointId,
-      endpoint.organizationId,
-      endpoint.livemode,
-      endpoint.url,
-      endpoint.secret,
-      endpoint.scheme,
-    ],
+    `insert into sandbox.endpoints select * from jsonb_populate_recordset(null::sandbox.endpoints, $1)
+     on conflict (endpoint_id) do update set url = excluded.url, secret = excluded.secret, scheme = excluded.scheme`,
+    [writeRows([endpoint])],
   );
 }
 
-export interface DueSandboxDelivery {
+/** A delivery to be sent, with its event and its endpoint. */
+export interface DueSandboxDelivery extends Omit<EventRow, "sentAs">, WebhookEndpoint {
   readonly deliveryId: bigint;
-  readonly eventId: string;
-  readonly eventType: string;
-  readonly organizationId: string;
-  readonly reference: string;
-  readonly body: string;
   /** The number of earlier attempts. */
   readonly attempts: number;
-  readonly url: string;
-  readonly secret: string;
-  readonly scheme: string;
 }
 
 /** The result of an attempt: the response's status, or the error before one arrived. */
@@ -120,15 +86,14 @@ export async function readDueDeliveries(
   connection: Connection,
   due: { now: Instant; sending: readonly bigint[]; limit: number },
 ): Promise<DueSandboxDelivery[]> {
-  const { rows } = await connection.query<DueSandboxDelivery>(
-    `select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
-       e.organization_id as "organizationId", e.reference, e.body, d.attempts, p.url, p.secret, p.scheme
+  return readRows<DueSandboxDelivery>(
+    connection,
+    `select delivery_id, d.attempts, e.*, p.*
      from sandbox.deliveries d join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
      where d.state = 'pending' and d.due_at <= $1 and delivery_id <> all ($2::bigint[])
      order by d.due_at, delivery_id limit $3`,
     [due.now, due.sending, due.limit],
   );
-  return rows;
 }
 
 export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
@@ -147,7 +112,7 @@ export interface DueTimes {
 }
 
 export async function readDueTimes(connection: Connection, sending: readonly bigint[]): Promise<DueTimes> {
-  const { rows } = await connection.query<DueTimes>({
+  const [times] = await readRows<DueTimes>(connection, {
     // Asked at each step of the sandbox's clock: planning it takes longer than running it.
     name: "read-due-times",
     text: `select
@@ -156,10 +121,10 @@ export async function readDueTimes(connection: Connection, sending: readonly big
        (select next_move_at from sandbox.orders o where next_move_at is not null
           and not exists (select from sandbox.late_changes l where l.number = o.number)
         order by next_move_at limit 1) as move,
-       (select min(visible_at) from sandbox.late_changes) as "lateChange"`,
+       (select min(visible_at) from sandbox.late_changes) as late_change`,
     values: [sending],
   });
-  return rows[0] ?? { delivery: null, move: null, lateChange: null };
+  return times ?? { delivery: null, move: null, lateChange: null };
 }
 
 export interface EventView extends Omit<EventRow, "body"> {
@@ -181,9 +146,9 @@ export async function readEvents(
   connection: Connection,
   filter: { reference: string | null; limit: number },
 ): Promise<EventView[]> {
-  const { rows } = await connection.query<EventView>(
-    `select event_number as "eventNumber", event_id as "eventId", organization_id as "organizationId", livemode,
-       reference, type, created, sent_as as "sentAs",
+  return readRows<EventView>(
+    connection,
+    `select event_number, event_id, organization_id, livemode, reference, type, created, sent_as,
        coalesce((
          select jsonb_agg(jsonb_build_object('deliveryId', d.delivery_id, 'endpointId', d.endpoint_id,
            'state', d.state, 'attempts', d.attempts, 'status', d.status, 'error', d.error) order by d.delivery_id)
@@ -193,5 +158,4 @@ export async function readEvents(
      order by event_number desc limit $2`,
     [filter.reference, filter.limit],
   );
-  return rows;
 }

@@ -8,7 +8,6 @@ import {
   readDueDeliveries,
   readEndpoints,
   recordDelivery,
-  insertDeliveries,
   insertSandboxEvents,
   takeEventNumbers,
   type AttemptResult,
@@ -109,9 +108,6 @@ export async function emitEvents(
   await insertSandboxEvents(
     connection,
     made.map(({ event }) => event),
-  );
-  await insertDeliveries(
-    connection,
     made.flatMap(({ deliveries }) => deliveries),
   );
 }
@@ -198,7 +194,7 @@ export function makeDeliverer(deps: { state: SandboxState; signal: AbortSignal }
     // Ended by the shutdown, not by the receiver.
     if (signal.aborted && result.status === null) return;
     await recordDelivery(state.pool, result);
-    const { eventId, eventType, reference } = delivery;
+    const { eventId, type: eventType, reference } = delivery;
     state.logger.debug(
       { event_id: eventId, event_type: eventType, reference, outcome: result.state, status: result.status },
       "delivery attempted",

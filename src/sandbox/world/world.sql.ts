@@ -33,6 +33,35 @@ export function writeJson(value: unknown): string {
   );
 }
 
+/** The column that keeps a field: `event_id` keeps `eventId`. */
+const columnOf = (field: string) => field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+const fieldOf = (column: string) =>
+  column.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** Writes rows as JSON for jsonb_populate_recordset. */
+export function writeRows(rows: readonly object[]): string {
+  return writeJson(
+    rows.map((row) =>
+      Object.fromEntries(Object.entries(row).map(([field, value]) => [columnOf(field), value as unknown])),
+    ),
+  );
+}
+
+/** Runs a statement that returns rows; each column becomes a field. */
+export async function readRows<Row>(
+  connection: Connection,
+  statement: string | pg.QueryConfig,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const config = typeof statement === "string" ? { text: statement, values: [...values] } : statement;
+  const result = await connection.query<unknown[]>({ ...config, rowMode: "array" });
+  const fields = result.fields.map(({ name }) => fieldOf(name));
+  return result.rows.map(
+    (row) => Object.fromEntries(fields.map((field, index) => [field, row[index]])) as Row,
+  );
+}
+
 /** Runs one piece of work in a transaction; see makeWriter. */
 export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
 
@@ -228,12 +257,9 @@ const UNDEFINED_TABLE = "42P01";
 /** The world in the database, or undefined if there is none that this version can read. */
 export async function readWorld(connection: Connection): Promise<World | undefined> {
   try {
-    const { rows } = await connection.query<World>(
-      `select seed, clock_now as "clockNow" from sandbox.world
-       where schema_version = $1`,
-      [SCHEMA_VERSION],
-    );
-    return rows[0];
+    const text = "select seed, clock_now from sandbox.world where schema_version = $1";
+    const [world] = await readRows<World>(connection, text, [SCHEMA_VERSION]);
+    return world;
   } catch (error) {
     if ((error as { code?: string }).code === UNDEFINED_TABLE) return undefined;
     throw error;
@@ -259,8 +285,7 @@ export async function saveClock(connection: Connection, now: Instant): Promise<v
 
 /** Reads what saveContent stored last. */
 export async function readContent<Content extends object>(connection: Connection): Promise<Content> {
-  const { rows } = await connection.query<{ directory: Content }>("select directory from sandbox.world");
-  const [world] = rows;
+  const [world] = await readRows<{ directory: Content }>(connection, "select directory from sandbox.world");
   if (world === undefined) throw new TypeError("a world has a directory");
   return world.directory;
 }
