@@ -4,7 +4,7 @@ import type { Variant } from "./variants.ts";
 export const CORE_FLAWS: readonly Variant[] = [
   {
     flaw: "no dedupe: every delivery is an event of its own",
-    in: "receive/receiver.ts",
+    in: "receive/admission.ts",
     find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
     replace:
       "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
@@ -68,7 +68,7 @@ export const CORE_FLAWS: readonly Variant[] = [
   },
   {
     flaw: "a refused body keeps its share of the budget",
-    in: "receive/receiver.ts",
+    in: "receive/callBody.ts",
     find: '      if (typeof reading === "string") release();\n',
     replace: "",
     by: "integration/receive/receiveOutage",
@@ -325,10 +325,10 @@ export const CORE_FLAWS: readonly Variant[] = [
   },
   {
     flaw: "a signature over the parsed and rewritten body",
-    in: "receive/receiver.ts",
+    in: "receive/admission.ts",
     find: "const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });",
     replace:
-      "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });",
+      "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: headers, body: rewritten, nowSeconds });",
     by: "integration/receive/receive",
     test: "accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
   },

@@ -15,7 +15,7 @@ import {
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import { readField, sendRefusal, sendPage } from "../page.ts";
 import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
-import { HARMLESS_HEADERS } from "../../receive/receiver.ts";
+import { HARMLESS_HEADERS } from "../../receive/admission.ts";
 import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
 import { readEvents, type ReceivedEvent } from "./receivedEvents.sql.ts";
 

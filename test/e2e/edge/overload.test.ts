@@ -76,7 +76,7 @@ it("several times what may wait at once is refused with 503, in bounded memory, 
   const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
   expect(await fire("evt_before")).toBe(200);
   await postgres.freeze();
-  // 64 MiB of bodies may be in memory at a time (receive/receiver.ts); these are 240 MiB.
+  // 64 MiB of bodies may be in memory at a time (receive/callBody.ts); these are 240 MiB.
   const statuses = new Map<number | null, number>();
   let peakBytes = 0;
   const senders = Array.from({ length: 160 }, async (_, sender) => {

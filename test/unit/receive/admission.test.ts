@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { chooseEventId, listHeaders } from "../../../src/receive/receiver.ts";
+import { chooseEventId, listHeaders } from "../../../src/receive/admission.ts";
 import { readEventId } from "../../../src/wire/events.ts";
 
 it("lists every value of a header, and treats __proto__ like any other name", () => {
