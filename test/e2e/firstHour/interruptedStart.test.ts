@@ -76,38 +76,42 @@ it.each<[command: "demo" | "up", step: Step, signal: "SIGINT" | "SIGTERM"]>([
   ["demo", "opens its ports", "SIGINT"],
   ["up", "creates the cluster", "SIGTERM"],
   ["up", "opens its ports", "SIGTERM"],
-])("%s ends properly while it %s, by %s", async (command, step, signal) => {
-  const dataDir = await mkdtemp(path.join(folder, "data-"));
-  const port = await findFreePort();
-  const start = { dataDir: command === "demo" ? path.join(dataDir, "demo") : dataDir, port };
-  const program = watchProgram(
-    spawn(process.execPath, [findProgram(), command], {
-      cwd: path.join(ROOT, "dist"),
-      // A group of its own, as a terminal gives to each command.
-      detached: true,
-      env: {
-        PATH: process.env["PATH"],
-        ...(command === "up" && LIVE_ENV),
-        DATA_DIR: dataDir,
-        PORT: String(port),
-        SANDBOX_PORT: "0",
-        LOCAL_TRUST: "true",
-      },
-    }),
-  );
-  let isOver = false;
-  void program.ended.then(() => (isOver = true));
-  const isUp = () => isOver || /^ {2}Ops |is ready/m.test(program.output());
-  while (!isUp() && (await STEPS[step](start)) !== true) await setTimeout(LOOK_MS);
-  if (isUp()) throw new Error(`the step was over before it was seen:\n${program.output()}`);
-  // A terminal's Ctrl-C reaches the whole group, so initdb and pg_ctl too; a manager ends the process alone.
-  process.kill((signal === "SIGINT" ? -1 : 1) * Number(program.child.pid), signal);
-  const ending = await program.ended;
-  expect(ending.stderr).not.toMatch(/nobody caught|too long|did not stop|"level":(50|60)/);
-  expect(ending.signal).toBe(signal);
-  expect(ending.stderr).toMatch(/^Setting up /m);
-  await expect.poll(() => findProcessesIn(start.dataDir), { timeout: 60_000 }).toEqual([]);
-  const left = await readdir(start.dataDir);
-  expect(left.filter((name) => /^postgres-(new|lock)/.test(name))).toEqual([]);
-  expect(existsSync(path.join(clusterOf(start), "postmaster.pid"))).toBe(false);
-});
+])(
+  "%s ends properly while it %s, by %s, and goes on from there at the next start",
+  async (command, step, signal) => {
+    // One folder for all starts of a command: each begins with what the one before has left.
+    const dataDir = path.join(folder, command);
+    const port = await findFreePort();
+    const start = { dataDir: command === "demo" ? path.join(dataDir, "demo") : dataDir, port };
+    const program = watchProgram(
+      spawn(process.execPath, [findProgram(), command], {
+        cwd: path.join(ROOT, "dist"),
+        // A group of its own, as a terminal gives to each command.
+        detached: true,
+        env: {
+          PATH: process.env["PATH"],
+          ...(command === "up" && LIVE_ENV),
+          DATA_DIR: dataDir,
+          PORT: String(port),
+          SANDBOX_PORT: "0",
+          LOCAL_TRUST: "true",
+        },
+      }),
+    );
+    let isOver = false;
+    void program.ended.then(() => (isOver = true));
+    const isUp = () => isOver || /^ {2}Ops |is ready/m.test(program.output());
+    while (!isUp() && (await STEPS[step](start)) !== true) await setTimeout(LOOK_MS);
+    if (isUp()) throw new Error(`the step was over before it was seen:\n${program.output()}`);
+    // A terminal's Ctrl-C reaches the whole group, so initdb and pg_ctl too; a manager ends the process alone.
+    process.kill((signal === "SIGINT" ? -1 : 1) * Number(program.child.pid), signal);
+    const ending = await program.ended;
+    expect(ending.stderr).not.toMatch(/nobody caught|too long|did not stop|"level":(50|60)/);
+    expect(ending.signal).toBe(signal);
+    expect(ending.stderr).toMatch(/^(?:Setting up|Starting) /m);
+    await expect.poll(() => findProcessesIn(start.dataDir), { timeout: 60_000 }).toEqual([]);
+    const left = await readdir(start.dataDir);
+    expect(left.filter((name) => /^postgres-(new|lock)/.test(name))).toEqual([]);
+    expect(existsSync(path.join(clusterOf(start), "postmaster.pid"))).toBe(false);
+  },
+);
