@@ -215,6 +215,8 @@ describe("accepts the limits of each range, and nothing beyond", () => {
       [TOKEN.slice(1), `${TOKEN} x`, `a@${TOKEN}@live`],
     ],
     ["OPS_PASSWORD", ["twelve chars"], ["elevenchars"]],
+    ["METRICS_TOKEN", [TOKEN], [TOKEN.slice(1)]],
+    ["EVENTS_KEPT_FOR", ["P7D", "P1Y"], ["P6D", "7", "forever"]],
     ["OPS_VIEWER_PASSWORD", ["twelve chars"], ["a"]],
     ["DATA_DIR", ["./~", "/var/lib"], ["~/data", "~"]],
     [
