@@ -370,7 +370,7 @@ class ScheduledRun {
  * `PROOF_SCHEDULES` and `PROOF_SEED` choose the number of schedules and the first seed, from which the lanes count up. A
  * failure prints the schedule. `.ci/run` asks for 2,000.
  */
-const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 400);
+const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 200);
 const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
 /** Test files that share the schedules, each in its own process with its own Postgres. */
 const SHARES = 2;
