@@ -157,10 +157,12 @@ export const MODULES = path.join(ROOT, "node_modules");
 
 /**
  * Packs this project as it is published, and installs it in a folder as npm does, but with this project's dependencies, so
- * that nothing is downloaded. Programs in the folder are ES modules, and may also load `others`. Resolves with the tarball.
+ * that nothing is downloaded; the run has built it. Programs in the folder are ES modules, and may also load `others`. Resolves with the tarball.
  */
 export async function installPacked(folder: string, others: readonly string[] = []): Promise<string> {
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
+  const { stdout } = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
+    cwd: ROOT,
+  });
   const [packed] = JSON.parse(stdout) as [{ filename: string }];
   const tarball = path.join(folder, packed.filename);
   const home = path.join(folder, "node_modules", "order-mirror");
