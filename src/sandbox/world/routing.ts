@@ -150,7 +150,7 @@ const DETOUR = 1.3;
  *
  * The times depend on the branch, the distance and the time rounded to five minutes. @internal
  */
-export function resolveTimes(options: {
+function resolveTimes(options: {
   seed: number;
   branchId: string;
   distanceKm: number;
@@ -173,7 +173,7 @@ export function resolveTimes(options: {
 }
 
 /** Tells whether one of the periods of the local day contains `instant`. @internal */
-export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
+function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
   const minute = (Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes) % MINUTES_PER_DAY;
   return shifts.some(({ fromMinute, untilMinute }) => minute >= fromMinute && minute < untilMinute);
 }
