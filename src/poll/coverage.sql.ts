@@ -10,7 +10,7 @@ import {
 } from "../database/leases.sql.ts";
 import type { PollState } from "./pollState.sql.ts";
 import { insertOmitted } from "./refetches.sql.ts";
-import type { WindowRead } from "./windows.ts";
+import type { WindowRead } from "./sweeps/windows.ts";
 
 /** More orders than this that a list omits say no more about it. */
 const UNLISTED_MAX = 1_000;

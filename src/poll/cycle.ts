@@ -23,9 +23,9 @@ import {
   type NewCycleState,
 } from "./pollState.sql.ts";
 import { readOrders } from "./singleReads.ts";
-import { makeHeadSweep, type HeadSweep } from "./headSweep.ts";
-import { makePeriodSweep, makeProofSweep } from "./proofSweeps.ts";
-import type { Sweep, SweepView } from "./sweeps.ts";
+import { makeHeadSweep, type HeadSweep } from "./sweeps/headSweep.ts";
+import { makePeriodSweep, makeProofSweep } from "./sweeps/proofSweeps.ts";
+import type { Sweep, SweepView } from "./sweeps/sweep.ts";
 import {
   readPage,
   startReading,
@@ -34,7 +34,7 @@ import {
   type ReadCounts,
   type Reading,
   type WindowJob,
-} from "./windows.ts";
+} from "./sweeps/windows.ts";
 
 /*
  * What a leader does in each interval:

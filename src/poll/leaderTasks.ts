@@ -8,7 +8,7 @@ import { countAnnouncements } from "./lostEvents.sql.ts";
 import { endAnswered } from "../apply/quarantine.sql.ts";
 import { requestNightly } from "./periodRequests.sql.ts";
 import { requestGone } from "./refetches.sql.ts";
-import { WalkStalledError } from "./windows.ts";
+import { WalkStalledError } from "./sweeps/windows.ts";
 
 interface TaskContext {
   readonly term: Term;

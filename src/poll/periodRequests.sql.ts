@@ -2,7 +2,7 @@ import { queryInstants, type Pool, type Queryable } from "../database/database.t
 import { writeUnderLease, type Lease } from "../database/leases.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
-import type { WindowRead } from "./windows.ts";
+import type { WindowRead } from "./sweeps/windows.ts";
 
 /** A backfill reads a period; a verification compares it with the mirror. */
 export type RequestKind = "backfill" | "verification";

@@ -124,7 +124,7 @@ export const CORE_FLAWS: readonly Variant[] = [
   },
   {
     flaw: "a head sweep with a window that was not read whole makes proofs",
-    in: "poll/headSweep.ts",
+    in: "poll/sweeps/headSweep.ts",
     find: "const whole = before.whole && read.whole;",
     replace: "const whole = before.whole || read.whole;",
     by: "unit/poll/headSweep",
@@ -132,7 +132,7 @@ export const CORE_FLAWS: readonly Variant[] = [
   },
   {
     flaw: "a window that was read before its margin has passed is a proof",
-    in: "poll/proofSweeps.ts",
+    in: "poll/sweeps/proofSweeps.ts",
     find: "if (!whole || !isLate ||",
     replace: "if (!whole || (!isLate && false) ||",
     by: "integration/poll/failingList",
@@ -358,7 +358,7 @@ export const CORE_FLAWS: readonly Variant[] = [
   },
   {
     flaw: "a read stamped with the time of its write",
-    in: "poll/windows.ts",
+    in: "poll/sweeps/windows.ts",
     find: "const time = { requestedAt: page.requestedAt, marginSeconds };",
     replace: "const time = { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds };",
     by: "integration/poll/readInstants",

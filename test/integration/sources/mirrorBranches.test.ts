@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { acquireLease, LeaseLostError, releaseLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { makeLeaderTasks, mirrorBranches } from "../../../src/poll/leaderTasks.ts";
-import { WalkStalledError } from "../../../src/poll/windows.ts";
+import { WalkStalledError } from "../../../src/poll/sweeps/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";

@@ -1,7 +1,7 @@
 import { type Pool, queryInstants } from "../../../src/database/database.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import type { PollState } from "../../../src/poll/pollState.sql.ts";
-import type { WindowRead } from "../../../src/poll/windows.ts";
+import type { WindowRead } from "../../../src/poll/sweeps/windows.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 
 /**

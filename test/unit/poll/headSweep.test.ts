@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { addSeconds, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
-import { makeHeadSweep } from "../../../src/poll/headSweep.ts";
-import type { WindowJob } from "../../../src/poll/windows.ts";
+import { makeHeadSweep } from "../../../src/poll/sweeps/headSweep.ts";
+import type { WindowJob } from "../../../src/poll/sweeps/windows.ts";
 import { makeRead } from "../../support/mirror/tables.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { asPool } from "../../support/servers/database.ts";

@@ -1,13 +1,13 @@
-import { addSeconds, floorTo, formatInstant, type Instant } from "../domain/order/instant.ts";
+import { addSeconds, floorTo, formatInstant, type Instant } from "../../domain/order/instant.ts";
 import {
   BOUND_GRANULE,
   lastPart,
   PROOF_INTERVALS,
   provableUntil,
   type Window,
-} from "../domain/window/window.ts";
-import { readGaps, readKnownBefore, recordWalked } from "./coverage.sql.ts";
-import type { Term } from "./leadership.ts";
+} from "../../domain/window/window.ts";
+import { readGaps, readKnownBefore, recordWalked } from "../coverage.sql.ts";
+import type { Term } from "../leadership.ts";
 import {
   advanceRequest,
   noteRequestFailure,
@@ -15,10 +15,10 @@ import {
   requestUnlisted,
   startRequest,
   type PeriodRequest,
-} from "./periodRequests.sql.ts";
-import type { PollDeps } from "./pollDeps.ts";
-import type { CycleState } from "./pollState.sql.ts";
-import { makePastSpan, makeRest, type Sweep, type SweepView } from "./sweeps.ts";
+} from "../periodRequests.sql.ts";
+import type { PollDeps } from "../pollDeps.ts";
+import type { CycleState } from "../pollState.sql.ts";
+import { makePastSpan, makeRest, type Sweep, type SweepView } from "./sweep.ts";
 import type { WindowRead } from "./windows.ts";
 
 /** A request that fails so often in a row ends: after five minutes at the default interval. */

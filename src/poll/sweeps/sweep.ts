@@ -1,8 +1,8 @@
-import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import type { Window } from "../domain/window/window.ts";
-import type { Term } from "./leadership.ts";
-import type { PollDeps } from "./pollDeps.ts";
-import type { CycleState } from "./pollState.sql.ts";
+import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { Term } from "../leadership.ts";
+import type { PollDeps } from "../pollDeps.ts";
+import type { CycleState } from "../pollState.sql.ts";
 import type { WindowJob } from "./windows.ts";
 
 /*

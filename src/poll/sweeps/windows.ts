@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
-import { isChange, type Decision } from "../apply/applySubjects.ts";
-import { OrderMirrorError } from "../domain/errors.ts";
-import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import { failureOf } from "../domain/source/errors.ts";
-import type { ListElement, WindowPage } from "../domain/source/orderSource.ts";
-import type { WalkRow } from "../domain/window/scan.ts";
-import { limitTo, nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
-import type { Window } from "../domain/window/window.ts";
-import type { Term } from "./leadership.ts";
-import type { PollDeps } from "./pollDeps.ts";
-import type { PollState } from "./pollState.sql.ts";
+import { isChange, type Decision } from "../../apply/applySubjects.ts";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import { failureOf } from "../../domain/source/errors.ts";
+import type { ListElement, WindowPage } from "../../domain/source/orderSource.ts";
+import type { WalkRow } from "../../domain/window/scan.ts";
+import { limitTo, nextRequest, receivePage, startWalk, type Walk } from "../../domain/window/walk.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { Term } from "../leadership.ts";
+import type { PollDeps } from "../pollDeps.ts";
+import type { PollState } from "../pollState.sql.ts";
 
 /*
  * Reads windows a page at a time, so that reading may pause between two pages for any length of time. Each page is

@@ -1,10 +1,10 @@
-import { addSeconds, floorTo, type Instant } from "../domain/order/instant.ts";
-import type { OrderSource } from "../domain/source/orderSource.ts";
-import { BOUND_GRANULE, type Window } from "../domain/window/window.ts";
-import { commitHead, type Walked } from "./coverage.sql.ts";
-import type { Term } from "./leadership.ts";
-import type { PollDeps } from "./pollDeps.ts";
-import { makeRest, makeSpan, type Sweep, type SweepView } from "./sweeps.ts";
+import { addSeconds, floorTo, type Instant } from "../../domain/order/instant.ts";
+import type { OrderSource } from "../../domain/source/orderSource.ts";
+import { BOUND_GRANULE, type Window } from "../../domain/window/window.ts";
+import { commitHead, type Walked } from "../coverage.sql.ts";
+import type { Term } from "../leadership.ts";
+import type { PollDeps } from "../pollDeps.ts";
+import { makeRest, makeSpan, type Sweep, type SweepView } from "./sweep.ts";
 
 /** Makes up for the seconds between the request of the last head and its answer. */
 const HEAD_OVERLAP_SECONDS = 60;
