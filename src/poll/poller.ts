@@ -6,15 +6,15 @@ import { LeaseLostError } from "../database/leases.sql.ts";
 import { resolveSince } from "../config/duration.ts";
 import { withSignals } from "../process/abort.ts";
 import { makeLoop } from "../process/loop.ts";
-import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";
+import { makeCycle } from "./cycle.ts";
+import { countNothing, type CycleCounts } from "./cycleReads.ts";
 import { makeLeadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
 
 /*
  * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads
- * (leadership.ts), and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the
- * sweeps (sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
- * another process continues where one has ended. Start at `makePoller`.
+ * (leadership.ts), and every interval it runs a cycle (cycle.ts). Everything that a cycle needs is in the database, so
+ * that another process continues where one has ended. Start at `makePoller`.
  */
 
 /**

@@ -14,7 +14,7 @@ import type { PollState } from "../pollState.sql.ts";
 /*
  * Reads windows a page at a time, so that reading may pause between two pages for any length of time. Each page is
  * applied as it comes: applying may be repeated, and what a page shows is true whoever leads. Only the record of a
- * window needs the lease, and the sweep that chose the window writes it (sweeps.ts). Start at `readPage`.
+ * window needs the lease, and the sweep that chose the window writes it (sweep.ts). Start at `readPage`.
  */
 
 /** A window to read. */
