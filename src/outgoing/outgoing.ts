@@ -28,7 +28,7 @@ const LOOK_EVERY_MS = 5_000;
 const LIST_EVERY_MS = 10_000;
 const PAUSE_AFTER_ERROR_MS = 1_000;
 const CLOSE_DEADLINE_MS = 3_000;
-/** The delays after each failure, as Standard Webhooks recommends: a little over three days until it is dead. */
+/** The delays after each failure, as Standard Webhooks recommends. */
 const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /** Random extra share of the delay, so that what failed together is not retried together. */
 const JITTER = 0.2;
@@ -148,7 +148,7 @@ function makeLane(endpoint: Endpoint, deps: OutgoingDeps) {
 export function retryDelayMs(
   attempts: number,
   { askedMs, chance }: { readonly askedMs: number; readonly chance: number },
-  retrySeconds: readonly number[] = RETRY_SECONDS,
+  retrySeconds: readonly number[],
 ): number {
   return Math.round(Math.max((retrySeconds[attempts - 1] ?? 0) * 1_000, askedMs) * (1 + JITTER * chance));
 }

@@ -209,7 +209,7 @@ async function beginWalksAgain(pool: Pool): Promise<void> {
 
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
-/** Messages stay long enough to explain one that was given up after three days. */
+/** Messages stay long enough to explain one that was given up after its last attempt. */
 const OUTGOING_KEPT_FOR = "P7D";
 /** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept indefinitely. */
 const UNNAMED_KEPT_FOR = "P30D";

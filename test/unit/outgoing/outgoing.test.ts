@@ -40,7 +40,7 @@ describe("the answer of an endpoint", () => {
     [{ askedMs: 0, chance: 0.5 }, 330_000],
     [{ askedMs: 0, chance: 1 }, 360_000],
   ])("to the second attempt with %j is followed by the next after %i ms", (given, expected) => {
-    expect(retryDelayMs(2, given)).toBe(expected);
+    expect(retryDelayMs(2, given, [5, 300])).toBe(expected);
   });
 });
 
