@@ -427,4 +427,13 @@ export const CORE_FLAWS: readonly Variant[] = [
     by: "integration/poll/pollLedger",
     test: "proves nothing and asks for it, until it is gone",
   },
+  {
+    flaw: "keeps the pages of a window in memory",
+    in: "poll/sweeps/windows.ts",
+    find: "  const elements = walk.fresh",
+    replace:
+      "  ((globalThis as { kept?: unknown[] }).kept ??= []).push(page);\n  const elements = walk.fresh",
+    by: "e2e/edge/largeOrders",
+    test: "a poller whose heap is smaller than a window reads and proves it all the same",
+  },
 ];
