@@ -249,8 +249,8 @@ class CycleReads {
 
   /**
    * A window that fails is continued in the next cycle; if it fails again, or has stalled, it is halved, down to
-   * seconds, within the same cycle. What fails even then is left out: the sweep goes on behind it, and a condition names
-   * it. While the list answers nothing at all, no window is to blame, and each stays as it is.
+   * seconds, within the same cycle. What fails even then is left out: the sweep goes on behind it, and a condition
+   * names it. While the list answers nothing at all, no window is to blame, and each stays as it is.
    */
   async #noteFailure(lane: Lane, error: unknown): Promise<void> {
     const { clock, logger, pool, source } = this.#deps;
@@ -279,8 +279,8 @@ class CycleReads {
   }
 
   /**
-   * Asks whether the list answers at all: for the minute to come, in which no order can be the cause of a failure. A list
-   * that does not answer is not asked again in this cycle.
+   * Asks whether the list answers at all: for the minute to come, in which no order can be the cause of a failure. A
+   * list that does not answer is not asked again in this cycle.
    */
   async #listAnswers(): Promise<boolean> {
     if (this.#isListAway) return false;

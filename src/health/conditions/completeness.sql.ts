@@ -105,7 +105,7 @@ export function provedWithinSeconds(source: Pick<Polling, "intervalSeconds" | "m
 
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
 
-/** Whole seconds are precise enough: the start rounds down and the end up, so that the next walk covers the whole gap. */
+/** Whole seconds are precise enough: the start rounds down and the end up, so that a walk covers all of it. */
 const showStart = (instant: Instant) => formatInstant(instant, 0);
 const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
 const showOldestGap = ({ oldestGap }: Completeness) =>
