@@ -31,7 +31,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: "`${one}.hash = ${other}.hash and mirror.same_instant(${one}.version, ${other}.version)`",
     replace: "`${one}.hash = ${other}.hash and ${one}.version = ${other}.version`",
-    by: "integration/proof/proofSchedules",
+    by: "integration/poll/proof/proofSchedules",
     test: "ends as the provider on",
   },
   {
@@ -47,7 +47,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "../migrations/0003_proof.sql",
     find: "where c.source_id = s.source_id and c.proved order by c.until desc limit 1",
     replace: "where false",
-    by: "integration/proof/withdrawProof",
+    by: "integration/poll/proof/withdrawProof",
     test: "withdraws a proof beyond a gap, too, of a change that it had missed",
   },
   {
@@ -95,7 +95,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "provider/providerClock.ts",
     find: "ours === undefined || distance(origin, ours) <= TRUST",
     replace: "ours === undefined || origin !== undefined",
-    by: "integration/proof/wrongClock",
+    by: "integration/poll/proof/wrongClock",
     test: "a provider's clock that is a day ahead for two minutes proves and freezes nothing",
   },
   {

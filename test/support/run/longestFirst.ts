@@ -3,13 +3,13 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Files that take half a minute or more. If they began last, all workers but one would wait at the end of a run. */
 const LONG = [
   "test/integration/ops/opsBrowser.test.ts",
-  "test/integration/proof/everyChange.test.ts",
+  "test/integration/poll/proof/everyChange.test.ts",
   "test/integration/poll/pollHour.test.ts",
   "test/integration/health/conditions.test.ts",
   "test/integration/poll/pollHostile.test.ts",
-  "test/integration/proof/proofSchedules.test.ts",
-  "test/integration/proof/proofSchedulesRest.test.ts",
-  "test/integration/proof/providerFamily.test.ts",
+  "test/integration/poll/proof/proofSchedules.test.ts",
+  "test/integration/poll/proof/proofSchedulesRest.test.ts",
+  "test/integration/poll/proof/providerFamily.test.ts",
   "test/e2e/edge/overload.test.ts",
   "test/e2e/edge/proxies.test.ts",
   "test/e2e/firstHour/demo.test.ts",

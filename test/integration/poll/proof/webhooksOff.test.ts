@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { judgeWebhooks } from "../../../src/domain/order/lostEvents.ts";
-import { readStandings } from "../../../src/health/conditions/standing.ts";
-import { putIntoInbox } from "../../support/mirror/orders.ts";
-import { receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
-import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { judgeWebhooks } from "../../../../src/domain/order/lostEvents.ts";
+import { readStandings } from "../../../../src/health/conditions/standing.ts";
+import { putIntoInbox } from "../../../support/mirror/orders.ts";
+import { receiveEvents, SANDBOX_SECRET } from "../../../support/providers/testSandbox.ts";
+import { startVirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SLICE_MS = 10_000;

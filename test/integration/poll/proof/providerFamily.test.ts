@@ -1,13 +1,18 @@
 import { expect, it } from "vitest";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { decide, DECISIONS } from "../../../src/sandbox/world/state.ts";
-import { putIntoInbox } from "../../support/mirror/orders.ts";
-import { makeTestApi } from "../../support/mirror/served.ts";
-import { serve } from "../../support/http/serve.ts";
-import { LIVE, readLiveOrders, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
-import { startVirtualWorld, type VirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { formatInstant } from "../../../../src/domain/order/instant.ts";
+import { readRequest, requestPeriod } from "../../../../src/poll/periodRequests.sql.ts";
+import type { SandboxOptions } from "../../../../src/sandbox/startSandbox.ts";
+import { decide, DECISIONS } from "../../../../src/sandbox/world/state.ts";
+import { putIntoInbox } from "../../../support/mirror/orders.ts";
+import { makeTestApi } from "../../../support/mirror/served.ts";
+import { serve } from "../../../support/http/serve.ts";
+import {
+  LIVE,
+  readLiveOrders,
+  receiveEvents,
+  SANDBOX_SECRET,
+} from "../../../support/providers/testSandbox.ts";
+import { startVirtualWorld, type VirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SLICE_MS = 10_000;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { requestPeriod, readRequest } from "../../../src/poll/periodRequests.sql.ts";
-import { startVirtualWorld, type VirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { requestPeriod, readRequest } from "../../../../src/poll/periodRequests.sql.ts";
+import { startVirtualWorld, type VirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SECOND_NANOS = 10n ** 9n;

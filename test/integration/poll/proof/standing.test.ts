@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { acquireLease } from "../../../src/database/leases.sql.ts";
-import { COUNT_MAX } from "../../../src/health/conditions/condition.ts";
-import { readStandings } from "../../../src/health/conditions/standing.ts";
-import { endCycle } from "../../../src/poll/pollState.sql.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/tables.ts";
+import { acquireLease } from "../../../../src/database/leases.sql.ts";
+import { COUNT_MAX } from "../../../../src/health/conditions/condition.ts";
+import { readStandings } from "../../../../src/health/conditions/standing.ts";
+import { endCycle } from "../../../../src/poll/pollState.sql.ts";
+import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
+import { addSource } from "../../../support/mirror/orders.ts";
+import { emptying } from "../../../support/mirror/tables.ts";
 
 const { pool } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");

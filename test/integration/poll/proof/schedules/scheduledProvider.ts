@@ -1,11 +1,11 @@
-import { formatInstant, millisFromInstant, type Instant } from "../../../../src/domain/order/instant.ts";
-import type { OrderSource } from "../../../../src/domain/source/orderSource.ts";
-import type { WalkRequest } from "../../../../src/domain/window/walk.ts";
-import { ProviderError } from "../../../../src/provider/errors.ts";
-import { makeProviderClock } from "../../../../src/provider/providerClock.ts";
-import type { Clock } from "../../../../src/process/clock.ts";
-import { readSnapshot, readListed } from "../../../../src/wire/order.ts";
-import { makeOrder } from "../../../support/mirror/orders.ts";
+import { formatInstant, millisFromInstant, type Instant } from "../../../../../src/domain/order/instant.ts";
+import type { OrderSource } from "../../../../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../../../../src/domain/window/walk.ts";
+import { ProviderError } from "../../../../../src/provider/errors.ts";
+import { makeProviderClock } from "../../../../../src/provider/providerClock.ts";
+import type { Clock } from "../../../../../src/process/clock.ts";
+import { readSnapshot, readListed } from "../../../../../src/wire/order.ts";
+import { makeOrder } from "../../../../support/mirror/orders.ts";
 
 export interface Shown {
   readonly updatedAt: Instant;

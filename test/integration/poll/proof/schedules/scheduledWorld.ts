@@ -1,13 +1,13 @@
 import pg from "pg";
 import { pino } from "pino";
-import { makePool, type Pool } from "../../../../src/database/database.ts";
-import { formatInstant, type Instant } from "../../../../src/domain/order/instant.ts";
-import { makePoller, type Poller } from "../../../../src/poll/poller.ts";
-import { requestRefetches } from "../../../../src/poll/refetches.sql.ts";
-import type { Clock } from "../../../../src/process/clock.ts";
-import { makeLiveApply } from "../../../support/mirror/liveApply.ts";
-import { makeTestDatabase } from "../../../support/servers/database.ts";
-import { addSource, makeEventBody, putIntoInbox } from "../../../support/mirror/orders.ts";
+import { makePool, type Pool } from "../../../../../src/database/database.ts";
+import { formatInstant, type Instant } from "../../../../../src/domain/order/instant.ts";
+import { makePoller, type Poller } from "../../../../../src/poll/poller.ts";
+import { requestRefetches } from "../../../../../src/poll/refetches.sql.ts";
+import type { Clock } from "../../../../../src/process/clock.ts";
+import { makeLiveApply } from "../../../../support/mirror/liveApply.ts";
+import { makeTestDatabase } from "../../../../support/servers/database.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../../../support/mirror/orders.ts";
 import {
   makeScheduledProvider,
   PICKED_UP,
@@ -16,7 +16,7 @@ import {
   type ScheduledProvider,
   type Shown,
 } from "./scheduledProvider.ts";
-import { makeClockVirtual } from "../../../support/virtual/virtualTime.ts";
+import { makeClockVirtual } from "../../../../support/virtual/virtualTime.ts";
 
 const START = 1_790_000_000n * 1_000_000_000n;
 export const INTERVAL_SECONDS = 30;

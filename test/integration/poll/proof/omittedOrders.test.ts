@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { readPollState } from "../../support/mirror/tables.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import type { ListElement } from "../../../src/domain/source/orderSource.ts";
-import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { LIVE } from "../../support/providers/testSandbox.ts";
-import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { requestRefetches } from "../../../../src/poll/refetches.sql.ts";
+import { readPollState } from "../../../support/mirror/tables.ts";
+import { makeBudget } from "../../../../src/provider/budget.ts";
+import { makeProviderClient } from "../../../../src/provider/client.ts";
+import type { ListElement } from "../../../../src/domain/source/orderSource.ts";
+import { silentLogger } from "../../../../src/process/telemetry/logger.ts";
+import { LIVE } from "../../../support/providers/testSandbox.ts";
+import { CLOCK_START, startVirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MARGIN_SECONDS = 300;
 

@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import { readBreaches, EMPTY_MIRROR } from "../../support/mirror/tables.ts";
-import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
+import { formatInstant, type Instant } from "../../../../src/domain/order/instant.ts";
+import { readBreaches, EMPTY_MIRROR } from "../../../support/mirror/tables.ts";
+import { requestRefetches } from "../../../../src/poll/refetches.sql.ts";
+import { requestPeriod } from "../../../../src/poll/periodRequests.sql.ts";
+import { systemClock } from "../../../../src/process/clock.ts";
+import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
+import { makeLivePoller, pollUntil } from "../../../support/mirror/livePoller.ts";
 import {
   makeMemoryProvider,
   secondsAgo,
   type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
+} from "../../../support/providers/memoryProvider.ts";
 
 const { pool, tell, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;

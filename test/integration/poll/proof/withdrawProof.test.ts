@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
-import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { gaps, merge, safeThrough } from "../../support/virtual/windows.ts";
-import type { Window } from "../../../src/domain/window/window.ts";
-import { readBreaches, makeRead, readPollState, emptying } from "../../support/mirror/tables.ts";
-import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { beside } from "../../support/servers/database.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { acquireLease, type Lease } from "../../../../src/database/leases.sql.ts";
+import { gaps, merge, safeThrough } from "../../../support/virtual/windows.ts";
+import type { Window } from "../../../../src/domain/window/window.ts";
+import { readBreaches, makeRead, readPollState, emptying } from "../../../support/mirror/tables.ts";
+import { commitHead, recordWalked } from "../../../../src/poll/coverage.sql.ts";
+import { beginPolling } from "../../../../src/poll/pollState.sql.ts";
+import { formatInstant } from "../../../../src/domain/order/instant.ts";
+import { beside } from "../../../support/servers/database.ts";
+import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
 
 const SECOND = 1_000_000_000n;
 const { pool, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });

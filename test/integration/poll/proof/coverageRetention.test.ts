@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
-import { instantFromMillis } from "../../../src/domain/order/instant.ts";
-import type { Window } from "../../../src/domain/window/window.ts";
-import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { readStandings } from "../../../src/health/conditions/standing.ts";
-import { beginPolling } from "../../../src/poll/pollState.sql.ts";
-import { makeRead, readPollState, emptying } from "../../support/mirror/tables.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import { removeOlder } from "../../support/mirror/retention.ts";
+import { instantFromMillis } from "../../../../src/domain/order/instant.ts";
+import type { Window } from "../../../../src/domain/window/window.ts";
+import { commitHead, readGaps, recordWalked } from "../../../../src/poll/coverage.sql.ts";
+import { acquireLease, type Lease } from "../../../../src/database/leases.sql.ts";
+import { readStandings } from "../../../../src/health/conditions/standing.ts";
+import { beginPolling } from "../../../../src/poll/pollState.sql.ts";
+import { makeRead, readPollState, emptying } from "../../../support/mirror/tables.ts";
+import { openTestDatabase } from "../../../support/servers/database.ts";
+import { addSource } from "../../../support/mirror/orders.ts";
+import { removeOlder } from "../../../support/mirror/retention.ts";
 
 /** Both get the same windows, but only those of `thinned` become old enough to be removed. */
 const SOURCES = ["whole", "thinned"] as const;

@@ -1,11 +1,11 @@
 import { expect, it, onTestFinished } from "vitest";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import { ProviderError } from "../../../src/provider/errors.ts";
-import { runCommand } from "../../support/programs/command.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { formatInstant } from "../../../../src/domain/order/instant.ts";
+import { readRequest, requestNightly, requestPeriod } from "../../../../src/poll/periodRequests.sql.ts";
+import { ProviderError } from "../../../../src/provider/errors.ts";
+import { runCommand } from "../../../support/programs/command.ts";
+import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
+import { makeLivePoller } from "../../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../../support/providers/memoryProvider.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR = 3_600;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Poller } from "../../../../src/poll/poller.ts";
-import { isSameInstant } from "../../../support/mirror/decide.ts";
+import type { Poller } from "../../../../../src/poll/poller.ts";
+import { isSameInstant } from "../../../../support/mirror/decide.ts";
 import type { Denial, Make, Shown } from "./scheduledProvider.ts";
 import {
   INTERVAL_SECONDS,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { provedWithinSeconds } from "../../../src/health/conditions/completeness.sql.ts";
-import { readPollState } from "../../support/mirror/tables.ts";
-import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { provedWithinSeconds } from "../../../../src/health/conditions/completeness.sql.ts";
+import { readPollState } from "../../../support/mirror/tables.ts";
+import { CLOCK_START, startVirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 
