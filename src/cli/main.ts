@@ -16,12 +16,10 @@ async function run(): Promise<void> {
   const { makeProgram } = await import("./program.ts");
   const verbose = ["debug", "trace"].includes(findText("logLevel") ?? "");
   // The reader of our output may close it early (`| head`), and the disk behind `>` may be full. A service or a long
-  // command listens too, and ends by itself.
+  // command listens too, and ends by itself; a short one goes on to its end.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    const isClosed = error.code === "EPIPE";
     // What shells expect after SIGPIPE.
-    process.exitCode ??= isClosed ? 141 : reportFailure(error, { verbose, json: false });
-    if (!isClosed && process.stdout.listenerCount("error") === 1) process.exit();
+    process.exitCode ??= error.code === "EPIPE" ? 141 : reportFailure(error, { verbose, json: false });
   });
   process.stderr.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

@@ -2,7 +2,8 @@ import { assertReachable } from "../database/explainDatabaseError.ts";
 import { prepareLogin, type Group } from "../database/logins.ts";
 import type { Config } from "../config/config.ts";
 import { startEmbeddedPostgres } from "../postgres/embeddedPostgres.ts";
-import type { Logger } from "../process/telemetry/logger.ts";
+import { makeShutdown, type Shutdown } from "../process/shutdown.ts";
+import { makeLogger, type Logger } from "../process/telemetry/logger.ts";
 
 export interface OpenDatabase {
   /** Postgres itself, also where the roles' own connections go through a pooler. */
@@ -47,15 +48,27 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
   };
 }
 
-/** Runs `use` with the database of the configuration; what was started for it is stopped after it. */
+/**
+ * Runs a short command with the database of the configuration. What was started for it is stopped after it, and when
+ * SIGINT or SIGTERM ends the command.
+ */
 export async function withDatabase<Result>(
   config: Config,
-  use: (database: OpenDatabase) => Promise<Result>,
+  use: (database: OpenDatabase, shutdown: Shutdown) => Promise<Result>,
 ): Promise<Result> {
-  const database = await openDatabase(config);
+  const logger = makeLogger({ level: "warn", format: config.logFormat, service: "command" });
+  const shutdown = makeShutdown({ logger });
+  shutdown.listen();
   try {
-    return await use(database);
+    const database = await shutdown.start(async () => {
+      const opened = await openDatabase(config);
+      shutdown.onShutdown("database", () => opened.close());
+      return opened;
+    });
+    shutdown.signal.throwIfAborted();
+    return await use(database, shutdown);
   } finally {
-    await database.close();
+    await shutdown.run("the command has ended");
+    shutdown.unlisten();
   }
 }

@@ -41,6 +41,8 @@ export function makeShutdown(options: ShutdownOptions) {
   let running: Promise<void> | undefined;
   let current: string | undefined;
   let finished = false;
+  /** Takes `listen` back, or leaves one signal to somebody else. */
+  let unlisten: (only?: EndSignal) => void = () => undefined;
 
   async function closeNext(): Promise<void> {
     const next = closes.pop();
@@ -107,11 +109,13 @@ export function makeShutdown(options: ShutdownOptions) {
    * sees the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately.
    * An uncaught error is logged and ends the process with code 1.
    */
-  const listen = () => listenForTheEnd({ run, current: () => current, logger, clock, host });
+  const listen = () => {
+    unlisten = listenForTheEnd({ run, current: () => current, logger, clock, host });
+  };
 
   /** Aborted as soon as the shutdown begins; its reason says why. Named, because the build must write its type down. */
   const signal: AbortSignal = closing.signal;
-  return { signal, start, onShutdown, run, listen };
+  return { signal, start, onShutdown, run, listen, unlisten: (only?: EndSignal) => unlisten(only) };
 }
 
 function listenForTheEnd(deps: {
@@ -120,13 +124,13 @@ function listenForTheEnd(deps: {
   logger: Logger;
   clock: Clock;
   host: ShutdownHost;
-}): void {
+}): (only?: EndSignal) => void {
   const { run, current, logger, clock, host } = deps;
-  const listeners = new Map<EndSignal, () => void>();
+  const listeners = new Map<string, (cause: unknown) => void>();
   let first: { signal: EndSignal; atMs: number } | undefined;
 
   const endBySignal = (signal: EndSignal) => {
-    for (const [name, listener] of listeners) host.off(name, listener);
+    unlisten();
     host.kill(host.pid, signal);
     setTimeout(() => host.exit(128 + SIGNAL_NUMBERS[signal]), IGNORED_SIGNAL_MS);
   };
@@ -141,15 +145,17 @@ function listenForTheEnd(deps: {
     logger.warn({ reason: signal, name: current() }, "second signal; ending at once");
     endBySignal(signal);
   };
-  for (const signal of Object.keys(SIGNAL_NUMBERS) as EndSignal[]) {
-    const listener = () => receive(signal);
-    listeners.set(signal, listener);
-    host.on(signal, listener);
-  }
+  for (const signal of Object.keys(SIGNAL_NUMBERS) as EndSignal[])
+    listeners.set(signal, () => receive(signal));
   const endByBug = (error: unknown) => {
     logger.fatal({ err: error }, "an error that nobody caught");
     host.exit(1);
   };
-  host.on("uncaughtException", endByBug);
-  host.on("unhandledRejection", endByBug);
+  listeners.set("uncaughtException", endByBug);
+  listeners.set("unhandledRejection", endByBug);
+  for (const [name, listener] of listeners) host.on(name, listener);
+  function unlisten(only?: EndSignal): void {
+    for (const [name, listener] of listeners) if (name === (only ?? name)) host.off(name, listener);
+  }
+  return unlisten;
 }

@@ -13,7 +13,7 @@ import {
   audited,
   chooseSource,
   parseWhen,
-  runUntilInterrupted,
+  untilInterrupted,
   withMirror,
   type Mirror,
 } from "../input/session.ts";
@@ -58,7 +58,8 @@ function assertPossible({ since, until, json, output }: Options): void {
     });
 }
 
-async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promise<void> {
+async function runExport(mirror: Mirror, options: Options): Promise<void> {
+  const { pool, databaseUrl } = mirror;
   const { output, json, format, since, until } = options;
   const sourceId = await chooseSource(pool, options.source);
   const filter = { sourceId, updatedSince: since, updatedUntil: until };
@@ -68,7 +69,7 @@ async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promi
   const safeThrough = freshness === undefined ? null : formatInstant(freshness.safeThrough, 0);
   const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
   await withPool(poolOptions, (exportPool) =>
-    runUntilInterrupted(async (signal) => {
+    untilInterrupted(mirror, async (signal) => {
       const action = { action: "export", sourceId, target: describeExport(options) };
       const write = (out: Writable) =>
         audited(pool, action, () => exportOrders({ pool: exportPool, format, filter, out, signal }), Number);

@@ -19,7 +19,7 @@ import {
   audited,
   chooseSource,
   parseWhen,
-  runUntilInterrupted,
+  untilInterrupted,
   withMirror,
   type Mirror,
 } from "../input/session.ts";
@@ -99,7 +99,7 @@ async function readHere(
   await recordConfiguredSources(pool, config);
   const sourceId = await chooseSource(pool, asked.source);
   // Set up before the request is created: from then on, an interruption cancels it.
-  await runUntilInterrupted(async (signal) => {
+  await untilInterrupted(mirror, async (signal) => {
     const target = `${formatInstant(period.since, 0)} to ${formatInstant(period.until, 0)}`;
     const requestId = await audited(pool, { action: verb, sourceId, target }, () =>
       requestPeriod(pool, { ...period, kind, sourceId }),

@@ -20,7 +20,9 @@ export function register(program: Command): void {
       const config = readConfig();
       const logger = makeLogger({ level: "warn", format: config.logFormat, service: "migrate" });
       const roles = options.roles === true ? "always" : null;
-      const ran = await withDatabase(config, ({ url }) => migrateAll(url, logger, { roles }));
+      const ran = await withDatabase(config, ({ url }, { start, signal }) =>
+        start(() => migrateAll(url, logger, { roles, signal })),
+      );
       if (options.json === true) return printJson({ migrations: ran });
       printLine(ran.length === 0 ? "The database is current." : `Ran ${ran.join(", ")}.`);
       if (roles !== null) printLine("The process roles have their rights.");
@@ -42,9 +44,11 @@ export function register(program: Command): void {
     .allowUnknownOption()
     .description("open psql on the mirror's database; without psql, print its address")
     .action((args: readonly string[]) =>
-      withMirror(({ databaseUrl }) =>
-        openPsql(findText("databaseDirectUrl") ?? findText("databaseUrl") ?? databaseUrl, args),
-      ),
+      withMirror(({ databaseUrl, shutdown }) => {
+        // Ctrl-C is for psql, which ends a query by it.
+        shutdown.unlisten("SIGINT");
+        return openPsql(findText("databaseDirectUrl") ?? findText("databaseUrl") ?? databaseUrl, args);
+      }),
     );
   program
     .command("openapi")
@@ -97,7 +101,6 @@ function runPsql(databaseUrl: string, args: readonly string[]): Promise<number |
     stdio: "inherit",
     env: { ...ENVIRONMENT, ...env },
   });
-  // Ctrl-C is for psql, which ends a query by it.
   const ignore = () => undefined;
   process.on("SIGINT", ignore);
   return new Promise<number | undefined>((resolve, reject) => {

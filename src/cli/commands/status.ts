@@ -166,7 +166,7 @@ function toJson(source: Standing, orders: number, { facts, holding, beginning }:
 const TIMEOUT_MS = 3_000;
 
 /** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
-export async function readHealth({ config, pool, databaseUrl }: Mirror): Promise<Health> {
+export async function readHealth({ config, pool, databaseUrl }: Omit<Mirror, "shutdown">): Promise<Health> {
   const readQueues = async () => [await readApplyQueue(config, databaseUrl, await readMirrorId(pool))];
   const { sources } = config;
   return readHealthOnce({ pool, clock: systemClock, sources, readQueues });

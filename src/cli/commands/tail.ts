@@ -10,7 +10,7 @@ import type { Pool } from "../../database/database.ts";
 import { findOrders } from "../../orders/orderStory.sql.ts";
 import { systemClock, type Clock } from "../../process/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
-import { chooseSource, parseCount, runUntilInterrupted, withMirror } from "../input/session.ts";
+import { chooseSource, parseCount, untilInterrupted, withMirror } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
@@ -32,7 +32,7 @@ export function register(program: Command): void {
     .option("-n, --last <count>", "begin with this many of the last ones", parseCount(LAST_MAX), LAST_DEFAULT)
     .option("--json", "print each decision as a line of JSON, including confirmations")
     .action((options: Options) =>
-      runUntilInterrupted((signal) => withMirror(({ pool }) => tail(pool, options, signal))),
+      withMirror((mirror) => untilInterrupted(mirror, (signal) => tail(mirror.pool, options, signal))),
     );
 }
 

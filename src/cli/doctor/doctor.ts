@@ -8,7 +8,7 @@ import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Health } from "../../health/health.ts";
 import { checkScheme, isForeignSecret } from "../../signature/verifier.ts";
-import { openDatabase } from "../../mirror/openDatabase.ts";
+import { withDatabase } from "../../mirror/openDatabase.ts";
 import type { Config } from "../../config/config.ts";
 import { describeConfig, ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
 import { trimAddress } from "../../config/kinds.ts";
@@ -86,8 +86,7 @@ export interface Examination {
   readonly skipped: readonly string[];
 }
 
-const CONNECTIONS = 4;
-const STATEMENT_TIMEOUT_MS = 8_000;
+const DOCTOR_POOL = { purpose: "doctor", max: 4, statementTimeoutMs: 8_000 };
 
 /**
  * Runs all checks that can run. An invalid configuration or an unreachable database becomes a finding, and the checks
@@ -107,24 +106,21 @@ export async function diagnose(from: {
     return { findings, skipped: Object.keys({ ...SERVER_CHECKS, ...CONTENT_CHECKS }) };
   }
   const about = describeConfiguration(config);
-  let database;
+  let isOpen = false;
   try {
     config = await configureHere(config);
-    database = await openDatabase(config);
+    return await withDatabase(config, (database) => {
+      isOpen = true;
+      return withPool({ url: database.url, ...DOCTOR_POOL }, (pool) => {
+        let read: Promise<Health> | undefined;
+        const health = () => (read ??= readHealth({ config, pool, databaseUrl: database.url }));
+        return examineAll({ config, database, publicUrl, pool, health }, about);
+      });
+    });
   } catch (error) {
+    if (isOpen) throw error;
     const findings = [...about, { check: "postgres", ...toRemark(error) }];
     return { findings, skipped: ["migrations", ...Object.keys(CONTENT_CHECKS)] };
-  }
-  const { url } = database;
-  const options = { url, purpose: "doctor", max: CONNECTIONS, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
-  try {
-    return await withPool(options, (pool) => {
-      let read: Promise<Health> | undefined;
-      const health = () => (read ??= readHealth({ config, pool, databaseUrl: url }));
-      return examineAll({ config, database, publicUrl, pool, health }, about);
-    });
-  } finally {
-    await database.close();
   }
 }
 

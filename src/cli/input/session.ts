@@ -5,6 +5,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { resolveSince } from "../../config/duration.ts";
 import { systemClock } from "../../process/clock.ts";
 import { assertMigrated } from "../../database/migrations.ts";
+import type { Shutdown } from "../../process/shutdown.ts";
 import { withDatabase } from "../../mirror/openDatabase.ts";
 import { withPool, type Pool } from "../../database/database.ts";
 import type { Config } from "../../config/config.ts";
@@ -28,6 +29,8 @@ export interface Mirror {
   readonly config: Config;
   readonly pool: Pool;
   readonly databaseUrl: string;
+  /** Ends the command by a signal. */
+  readonly shutdown: Shutdown;
 }
 
 /**
@@ -35,7 +38,7 @@ export interface Mirror {
  */
 export async function withMirror<Result>(use: (mirror: Mirror) => Promise<Result>): Promise<Result> {
   const config = await configureHere(readConfig());
-  return withDatabase(config, async ({ url }) => {
+  return withDatabase(config, async ({ url }, shutdown) => {
     await assertMigrated(url);
     const options = {
       url,
@@ -43,7 +46,7 @@ export async function withMirror<Result>(use: (mirror: Mirror) => Promise<Result
       max: COMMAND_CONNECTIONS,
       statementTimeoutMs: COMMAND_TIMEOUT_MS,
     };
-    return withPool(options, (pool) => use({ config, pool, databaseUrl: url }));
+    return withPool(options, (pool) => use({ config, pool, databaseUrl: url, shutdown }));
   });
 }
 
@@ -107,30 +110,17 @@ function readAccount(): string {
   }
 }
 
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
-
 /**
- * Runs a command until Ctrl-C. The first signal aborts the given AbortSignal, so that the command can shut down
- * cleanly; a second one ends the process immediately. Sets the exit code that shells expect after a signal. A stdout
- * that is closed (`| head`) or full also ends the command.
+ * Does the work of a command that looks at the given signal, which Ctrl-C, SIGTERM and a stdout that is closed
+ * (`| head`) or full abort: what the command uses is closed after the work has ended.
  */
-export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
-  const ending = new AbortController();
-  const listeners = Object.entries(SIGNALS).map(([name, code]) => {
-    const end = () => {
-      if (ending.signal.aborted) process.exit(code);
-      process.exitCode = code;
-      ending.abort();
-    };
-    process.on(name, end);
-    return () => process.off(name, end);
-  });
-  process.stdout.on("error", () => ending.abort());
-  try {
-    await run(ending.signal);
-  } finally {
-    for (const off of listeners) off();
-  }
+export function untilInterrupted(
+  { shutdown }: Mirror,
+  work: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const end = () => void shutdown.run("stdout was closed");
+  process.stdout.on("error", end);
+  return shutdown.start(() => work(shutdown.signal)).finally(() => process.stdout.off("error", end));
 }
 
 /**

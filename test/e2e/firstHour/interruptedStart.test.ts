@@ -40,6 +40,7 @@ const STEPS = {
   "creates the cluster": async ({ dataDir }: Start) =>
     (await readdir(dataDir).catch(() => [])).some((name) => name.startsWith("postgres-new")),
   "starts Postgres": async (start: Start) => existsSync(path.join(clusterOf(start), "postmaster.pid")),
+  answers: (start: Start) => askPostgres(start, "select true as answer"),
   "makes the tables": (start: Start) =>
     askPostgres(start, "select to_regclass('public.order_mirror_migration_runs') is not null as answer"),
   "makes the login": (start: Start) =>
@@ -66,7 +67,8 @@ async function findProcessesIn(place: string): Promise<string[]> {
   return pids.filter((_pid, index) => places[index]?.startsWith(place));
 }
 
-it.each<[command: "demo" | "up", step: Step, signal: "SIGINT" | "SIGTERM"]>([
+type Command = "demo" | "up" | "migrate" | "status" | "tail";
+it.each<[command: Command, step: Step, signal: "SIGINT" | "SIGTERM"]>([
   ["demo", "creates the cluster", "SIGINT"],
   ["demo", "starts Postgres", "SIGTERM"],
   ["demo", "makes the tables", "SIGINT"],
@@ -76,11 +78,17 @@ it.each<[command: "demo" | "up", step: Step, signal: "SIGINT" | "SIGTERM"]>([
   ["demo", "opens its ports", "SIGINT"],
   ["up", "creates the cluster", "SIGTERM"],
   ["up", "opens its ports", "SIGTERM"],
+  ["migrate", "creates the cluster", "SIGINT"],
+  ["migrate", "makes the tables", "SIGTERM"],
+  ["status", "starts Postgres", "SIGINT"],
+  ["tail", "answers", "SIGTERM"],
 ])(
   "%s ends properly while it %s, by %s, and goes on from there at the next start",
   async (command, step, signal) => {
-    // One folder for all starts of a command: each begins with what the one before has left.
-    const dataDir = path.join(folder, command);
+    const isProcess = command === "demo" || command === "up";
+    // One folder for all starts of a command: each begins with what the one before has left; and the last two work on
+    // the mirror of `up`.
+    const dataDir = path.join(folder, isProcess || command === "migrate" ? command : "up");
     const port = await findFreePort();
     const start = { dataDir: command === "demo" ? path.join(dataDir, "demo") : dataDir, port };
     const program = watchProgram(
@@ -90,7 +98,7 @@ it.each<[command: "demo" | "up", step: Step, signal: "SIGINT" | "SIGTERM"]>([
         detached: true,
         env: {
           PATH: process.env["PATH"],
-          ...(command === "up" && LIVE_ENV),
+          ...(command !== "demo" && LIVE_ENV),
           DATA_DIR: dataDir,
           PORT: String(port),
           SANDBOX_PORT: "0",
@@ -108,7 +116,7 @@ it.each<[command: "demo" | "up", step: Step, signal: "SIGINT" | "SIGTERM"]>([
     const ending = await program.ended;
     expect(ending.stderr).not.toMatch(/nobody caught|too long|did not stop|"level":(50|60)/);
     expect(ending.signal).toBe(signal);
-    expect(ending.stderr).toMatch(/^(?:Setting up|Starting) /m);
+    expect(/^(?:Setting up|Starting) /m.test(ending.stderr)).toBe(isProcess);
     await expect.poll(() => findProcessesIn(start.dataDir), { timeout: 60_000 }).toEqual([]);
     const left = await readdir(start.dataDir);
     expect(left.filter((name) => /^postgres-(new|lock)/.test(name))).toEqual([]);

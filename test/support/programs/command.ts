@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { constants } from "node:os";
 import { vi } from "vitest";
 import { reportFailure } from "../../../src/cli/output/terminal.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
@@ -71,6 +72,9 @@ export function spawnCommand(
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   void interruptWhen?.().then(() => child.kill("SIGINT"));
   return new Promise((resolve) => {
-    child.on("close", (code) => resolve({ code, stdout, stderr }));
+    // As a shell shows an end by a signal.
+    child.on("close", (code, signal) =>
+      resolve({ code: signal === null ? code : 128 + constants.signals[signal], stdout, stderr }),
+    );
   });
 }
