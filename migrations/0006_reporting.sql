@@ -122,7 +122,7 @@ comment on column reporting.order_history.history_id         is 'Number of the o
 comment on column reporting.order_history.seen_at            is 'When the decision was made, by the database''s clock.';
 comment on column reporting.order_history.received_at        is 'When the event was received and stored; null for a read.';
 comment on column reporting.order_history.via                is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied. gone: the provider has no such order.';
+comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back to an earlier updated_at, because a read refuted the later one or that was dated ahead of its observation. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied. gone: the provider has no such order.';
 comment on column reporting.order_history.conflict           is 'The provider sent different content with the same updatedAt.';
 comment on column reporting.order_history.reason             is 'The reason, when the verdict alone does not show it.';
 comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you reconstruct past states.';
@@ -554,7 +554,7 @@ comment on column reporting.order_facts.pickup_delay_seconds         is 'Seconds
 comment on column reporting.order_facts.delivery_delay_seconds       is 'Seconds that the delivery was late; negative when early.';
 comment on column reporting.order_facts.is_late                      is 'True when it was delivered after the planned time; null until it is delivered.';
 comment on column reporting.order_facts.first_seen_by_event          is 'True when an event brought the order first, false when a read or a write did.';
-comment on column reporting.order_facts.corrections                  is 'How often a read corrected what the mirror had.';
+comment on column reporting.order_facts.corrections                  is 'How often the order went back to an earlier updated_at.';
 
 create view reporting.daily with (security_barrier) as
 select

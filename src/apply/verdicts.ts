@@ -1,7 +1,7 @@
 /** The sentence of each decision, without a full stop. */
 export const VERDICT_SENTENCES = {
   applied: "It is the newest state",
-  corrected: "A read showed this state, which refutes the later updatedAt known before",
+  corrected: "The later updatedAt known before is refuted by a read, or was dated ahead of its observation",
   confirmed: "A later read showed the same content",
   stale: "A newer state was already known",
   refuted: "A read made after that updatedAt had not shown it, so it was not applied",

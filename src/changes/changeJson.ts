@@ -19,7 +19,7 @@ export const changeSchema = z.object({
   verdict: z
     .enum(CHANGE_VERDICTS)
     .describe(
-      "applied: the order changed. corrected: a read refuted a claim, so the order went back. gone: the provider no longer has the order.",
+      "applied: the order changed. corrected: the order went back to an earlier updatedAt, because a read refuted the later one or that was dated ahead. gone: the provider no longer has the order.",
     ),
   cause: z.object({
     via: z.string().describe("webhook, poll, backfill, refetch, verify or write."),

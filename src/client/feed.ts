@@ -25,8 +25,9 @@ export interface Change {
   readonly status: string;
   readonly previousStatus: string | null;
   /**
-   * `snapshot`: the order's state when the reading began. `applied`: the order changed. `corrected`: a read refuted a
-   * claim, so the order went back. `gone`: the provider no longer has the order; `after` is null.
+   * `snapshot`: the order's state when the reading began. `applied`: the order changed. `corrected`: the order went
+   * back to an earlier updatedAt, because a read refuted the later one or that was dated ahead. `gone`: the provider no
+   * longer has the order; `after` is null.
    */
   readonly verdict: "snapshot" | "applied" | "corrected" | "gone";
   /** The way in which the mirror learned of the change; null for a snapshot. */

@@ -28,6 +28,10 @@ describe("formatDecision", () => {
     [{ via: "poll", previousStatus: "picked_up" }, /picked_up +applied/],
     [{ verdict: "stale", previousStatus: null }, /stale +A newer state was already known$/],
     [{ verdict: "duplicate" }, /duplicate +Exactly this state was already known$/],
+    [
+      { verdict: "corrected" },
+      /webhook +.*corrected +The later updatedAt known before is refuted by a read, or was dated ahead/,
+    ],
     [{ verdict: "quarantined", reason: "wrong_mode" }, /quarantined +wrong_mode$/],
     [
       { verdict: "ignored", reference: null, status: null, reason: "not about an order" },
