@@ -165,6 +165,11 @@ const TOO_LATE = {
   code: "provider_timeout",
   message: `The provider did not answer in time. ${OUTCOME_UNKNOWN}`,
 };
+const NOT_SENT = {
+  status: 502,
+  code: "provider_unavailable",
+  message: "The provider cannot be reached, so nothing was sent: send it again later.",
+};
 const UNUSABLE = {
   status: 502,
   code: "provider_unavailable",
@@ -183,6 +188,7 @@ function refuseForProvider(error: unknown): RawAnswer | RefusedRequestError {
   const answer = error.readAnswer();
   if (answer !== undefined) return answer;
   if (error.failure === "rate_limited") return refuseRate(error);
+  if (!error.sent) return new RefusedRequestError(NOT_SENT);
   return new RefusedRequestError(error.failure === "timeout" ? TOO_LATE : UNUSABLE);
 }
 

@@ -17,6 +17,8 @@ interface ProviderErrorFacts {
   readonly policy?: string | null;
   /** Default: `later` when nobody answered or the answer was unusable, and `never` after a refusal. */
   readonly retry?: Retry;
+  /** False: there was no connection, so the provider has not seen the request. Default true. */
+  readonly sent?: boolean;
   readonly fix?: string | undefined;
   readonly cause?: unknown;
   /** Only if there was an answer with a JSON body. */
@@ -31,7 +33,7 @@ interface ProviderErrorFacts {
  * - `rate_limited`: 429, or not sent because its turn is too far away; `retry.afterMs` and `policy` say more;
  * - `timeout`, `unavailable` (no answer, one that was cut off, a 5xx, or a 404 or 410 for one order without that code,
  *   which any gateway may send), `unreadable` (a success that is not JSON, or not as in the spec), `too_large` (a
- *   success with more bytes than are read): whether the provider did what was asked is unknown;
+ *   success with more bytes than are read): whether the provider did what was asked is unknown, unless `sent` is false;
  * - `refused`: everything else, by `status` and `code`.
  */
 export class ProviderError extends SourceError {
@@ -45,6 +47,7 @@ export class ProviderError extends SourceError {
   readonly requestId: string | null;
   /** The exceeded policy of a 429; null if it is unknown. */
   readonly policy: string | null;
+  readonly sent: boolean;
   /** Private, so that no log or inspection shows it. */
   readonly #answer: RawAnswer | undefined;
 
@@ -57,6 +60,7 @@ export class ProviderError extends SourceError {
     this.requestId = facts.requestId ?? null;
     this.policy = facts.policy ?? null;
     this.retry = facts.retry ?? (isOutcomeUnknown ? "later" : "never");
+    this.sent = facts.sent ?? true;
     this.#answer = facts.answer;
   }
 

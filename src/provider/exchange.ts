@@ -232,9 +232,22 @@ export function toUnavailable(
   if (signal.reason instanceof DeadlineReached) {
     return new ProviderError(`${endpoint} was not answered in time`, { failure: "timeout" });
   }
-  const text = `${endpoint} could not be sent, or its answer was cut off${nameCause(error)}`;
-  return new ProviderError(text, { failure: "unavailable", cause: error });
+  const code = findCode(error);
+  const sent = !UNCONNECTED.has(code);
+  const what = sent ? "could not be sent, or its answer was cut off" : "was not sent: no connection";
+  const text = `${endpoint} ${what}${code === "" ? "" : ` (${code})`}`;
+  return new ProviderError(text, { failure: "unavailable", sent, cause: error });
 }
+
+/** Codes of failures before there is a connection. */
+const UNCONNECTED: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
 
 /** A success that cannot be used. `mistake` names paths, never values. */
 export function makeUnreadable(
@@ -257,15 +270,12 @@ export function parseAnswer<Schema extends z.ZodType>(
   throw makeUnreadable(endpoint, answer, describeMistakes(result.error));
 }
 
-/**
- * The system's or fetch's code, such as ` (ECONNREFUSED)`; fetch hides it in a cause. Codes only: texts may quote
- * input.
- */
-function nameCause(error: unknown): string {
+/** The system's or fetch's code, empty if there is none; fetch hides it in a cause. Codes only: texts may quote input. */
+function findCode(error: unknown): string {
   let cause = error;
   while (cause instanceof Error) {
     const { code } = describeError(cause);
-    if (code !== undefined) return ` (${code})`;
+    if (code !== undefined) return code;
     cause = cause.cause;
   }
   return "";

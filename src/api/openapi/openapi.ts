@@ -177,7 +177,7 @@ const WRITE_REFUSALS = {
   ),
   500: READ_REFUSALS[500],
   502: refusal(
-    "The provider gave no usable answer: provider_unavailable; or the mirror's key is refused, or not the source's own: source_key_refused.",
+    "The provider gave no usable answer, or cannot be reached, as the message says: provider_unavailable; or the mirror's key is refused, or not the source's own: source_key_refused.",
   ),
   504: refusal(
     "The provider did not answer in time: provider_timeout. Whether the write happened is unknown.",

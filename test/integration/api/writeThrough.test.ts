@@ -6,6 +6,7 @@ import { makeForward } from "../../../src/api/forward.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestApi } from "../../support/mirror/served.ts";
@@ -66,11 +67,12 @@ afterAll(async () => {
 });
 
 function startMirror(
-  change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number } = {},
+  change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number; baseUrl?: string } = {},
 ): Promise<TestServer> {
   const { budget = budgetOf({}), applyPool = database.pool, deadlineMs = 500 } = change;
+  const { baseUrl = provider.url } = change;
   const forward = makeForward({
-    baseUrl: provider.url,
+    baseUrl,
     apiKey: KEY,
     budget,
     clock: systemClock,
@@ -299,6 +301,18 @@ describe("a creation whose outcome is unknown", () => {
       expect(asked()).toEqual(["POST /v1/orders"]);
     },
   );
+
+  it("is none that could not be sent, because nobody listens at the provider's address", async () => {
+    const server = await startMirror({
+      baseUrl: `http://127.0.0.1:${await findFreePort()}`,
+      deadlineMs: 60_000,
+    });
+    const { status, error } = await ask("POST", "/v1/orders", { body: create("shop-away"), server });
+    expect([status, error?.code]).toEqual([502, "provider_unavailable"]);
+    expect(error?.message).toMatch(/nothing was sent/);
+    expect(error?.message).not.toMatch(/unknown/);
+    await server.close();
+  });
 
   it("is completed once it was sent, even when its caller has disconnected", async () => {
     let answer: () => void = () => undefined;
