@@ -1,7 +1,7 @@
 import { addSeconds, type Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
 import { keyOf, unlessAhead } from "./applyBatch.sql.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 
 /** A single read that found no order. */
 export interface Absence {
@@ -98,18 +98,8 @@ from judged left join known on true`;
 export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
   const { sourceId, reference, via, horizon, requestedAt, missedAt, marginSeconds } = absence;
   const isSecond = missedAt !== null && requestedAt >= addSeconds(missedAt, marginSeconds);
-  const { rows } = await pool.query<{
-    outcome: AbsenceOutcome["outcome"];
-    isKnown: boolean;
-    missedAt: string | null;
-    reach: string | null;
-  }>({
-    name: "apply-absence",
-    text: STATEMENT,
-    values: [sourceId, reference, via, horizon, requestedAt, missedAt, isSecond],
-  });
-  const [row] = rows;
+  const values = [sourceId, reference, via, horizon, requestedAt, missedAt, isSecond];
+  const [row] = await queryInstants<AbsenceOutcome>(pool, { name: "apply-absence", text: STATEMENT }, values);
   if (row === undefined) throw new TypeError("a decision on an absence has one row");
-  const instant = (text: string | null) => (text === null ? null : BigInt(text));
-  return { ...row, missedAt: instant(row.missedAt), reach: instant(row.reach) };
+  return row;
 }

@@ -37,10 +37,11 @@ export async function readDecisions(
 
 /** The number of the newest decision that can be seen; 0 when there is none. */
 export async function readNewestDecision(pool: Pool): Promise<bigint> {
-  const { rows } = await pool.query<{ id: string }>(
-    "select coalesce(max(history_id), 0) as id from mirror.history",
+  const [newest] = await queryInstants<{ id: bigint | null }>(
+    pool,
+    "select max(history_id) as id from mirror.history",
   );
-  return BigInt(rows[0]?.id ?? 0);
+  return newest?.id ?? 0n;
 }
 
 /** The columns of mirror.history h that make a DecisionRow; for queryInstants. */
