@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-// The same distance from src/runtime and from dist/runtime.
+// The same distance from src/process and from dist/process.
 const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
 };
