@@ -241,7 +241,7 @@ export async function readWalked(pool: Pool, sourceId: string): Promise<Walked> 
 /**
  * Reads the parts of `within` that no proved window covers, at most `limit`, oldest first or `newestFirst`; with
  * `resting` without these windows and those that await their head sweep. The period between history_since and
- * safe_through is proved although its windows may have been deleted; see removeCoverage.
+ * safe_through is proved although its windows may have been deleted (retention/retention.sql.ts).
  */
 export async function readGaps(
   pool: Pool,
