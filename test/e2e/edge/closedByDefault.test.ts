@@ -146,54 +146,50 @@ describe("a first start without passwords and tokens", () => {
   });
 });
 
-describe("with LOCAL_TRUST", () => {
-  it("this machine needs no token, but requests through a proxy or by another name do", async () => {
-    await startWeb({ LOCAL_TRUST: "true" });
-    for (const place of ["/v1/orders", "/ops", "/metrics"]) {
-      expect([place, await statusOf(url + place)]).toEqual([place, 200]);
-      for (const name of [
-        "X-Forwarded-For",
-        "X-Forwarded-Proto",
-        "Forwarded",
-        "Via",
-        "X-Real-IP",
-        "CF-Connecting-IP",
-      ]) {
-        const status = await statusOf(url + place, { [name]: "127.0.0.1" });
-        expect([place, name, status]).toEqual([place, name, place === "/ops" ? 403 : 401]);
-      }
-      expect(await statusOf(url + place, { Host: "attacker.example" })).toBe(421);
+it("with LOCAL_TRUST this machine needs no token, but requests through a proxy or by another name do", async () => {
+  await startWeb({ LOCAL_TRUST: "true" });
+  for (const place of ["/v1/orders", "/ops", "/metrics"]) {
+    expect([place, await statusOf(url + place)]).toEqual([place, 200]);
+    for (const name of [
+      "X-Forwarded-For",
+      "X-Forwarded-Proto",
+      "Forwarded",
+      "Via",
+      "X-Real-IP",
+      "CF-Connecting-IP",
+    ]) {
+      const status = await statusOf(url + place, { [name]: "127.0.0.1" });
+      expect([place, name, status]).toEqual([place, name, place === "/ops" ? 403 : 401]);
     }
-    await expect(stat(path.join(folder, "credentials.json"))).rejects.toThrow("ENOENT");
-  });
+    expect(await statusOf(url + place, { Host: "attacker.example" })).toBe(421);
+  }
+  await expect(stat(path.join(folder, "credentials.json"))).rejects.toThrow("ENOENT");
 });
 
-describe("the address of a request", () => {
-  it("must be a path under a configured name; events and health checks are accepted under any", async () => {
-    await startWeb({ PUBLIC_URL: "https://mirror.business.example,http://mirror.internal:8080" });
-    const port = Number(new URL(url).port);
-    const names = ["mirror.business.example", "MIRROR.internal", "localhost", `127.0.0.1:${port}`, "[::1]"];
-    for (const name of names)
-      expect([name, await statusOf(`${url}/v1/orders`, { Host: name })]).toEqual([name, 401]);
-    for (const name of ["attacker.example", "mirror.business.example.attacker.example", "10.0.0.1"]) {
-      for (const place of ["/v1/orders", "/ops", "/ops/login", "/docs", "/metrics"]) {
-        expect([place, name, await statusOf(url + place, { Host: name })]).toEqual([place, name, 421]);
-      }
+it("the address of a request must be a path under a configured name; events and health checks are accepted under any", async () => {
+  await startWeb({ PUBLIC_URL: "https://mirror.business.example,http://mirror.internal:8080" });
+  const port = Number(new URL(url).port);
+  const names = ["mirror.business.example", "MIRROR.internal", "localhost", `127.0.0.1:${port}`, "[::1]"];
+  for (const name of names)
+    expect([name, await statusOf(`${url}/v1/orders`, { Host: name })]).toEqual([name, 401]);
+  for (const name of ["attacker.example", "mirror.business.example.attacker.example", "10.0.0.1"]) {
+    for (const place of ["/v1/orders", "/ops", "/ops/login", "/docs", "/metrics"]) {
+      expect([place, name, await statusOf(url + place, { Host: name })]).toEqual([place, name, 421]);
     }
-    expect(await statusOf(`${url}/livez`, { Host: "10.0.0.1" })).toBe(200);
-    for (const target of ["http://localhost/v1/orders", "http://localhost/webhooks/live", "https://x/ops"]) {
-      const answer = await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-      expect([target, answer.status]).toEqual([target, 400]);
-    }
-    const unsigned = {
-      method: "POST",
-      headers: { Host: "10.0.0.1", "Content-Type": "application/json" },
-      body: "{}",
-    };
-    expect((await ask(`${url}/webhooks/live`, unsigned)).status).toBe(401);
-    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
-    expect(await sendEvent(`${url}/webhooks/live`, { id: "evt_1", body })).toBe(200);
-  });
+  }
+  expect(await statusOf(`${url}/livez`, { Host: "10.0.0.1" })).toBe(200);
+  for (const target of ["http://localhost/v1/orders", "http://localhost/webhooks/live", "https://x/ops"]) {
+    const answer = await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    expect([target, answer.status]).toEqual([target, 400]);
+  }
+  const unsigned = {
+    method: "POST",
+    headers: { Host: "10.0.0.1", "Content-Type": "application/json" },
+    body: "{}",
+  };
+  expect((await ask(`${url}/webhooks/live`, unsigned)).status).toBe(401);
+  const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+  expect(await sendEvent(`${url}/webhooks/live`, { id: "evt_1", body })).toBe(200);
 });
 
 it("a worker's health server answers metrics only under a configured name, and with a token", async () => {

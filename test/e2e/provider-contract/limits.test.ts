@@ -154,50 +154,46 @@ describe("order-list: 20 per 10 seconds", () => {
   });
 });
 
-describe("geocoding: 100 per 10 seconds", () => {
-  it("counts creations, quotes and address checks together, and no other endpoints", async () => {
-    await windowPasses();
-    const { test, world } = target;
-    const checks = () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid);
-    const quotes = () => test.ask("POST", "/v1/orders/quote", orderFor(world));
-    const creations = () => test.ask("POST", "/v1/orders", orderFor(world));
-    const answers = [
-      ...(await askMany(40, checks)),
-      ...(await askMany(30, quotes)),
-      ...(await askMany(25, creations)),
-    ];
-    expect(answers.filter(({ status }) => status === 429)).toEqual([]);
-    const more = await askMany(15, checks);
-    expect(byStatus(more, 200)).toHaveLength(5);
-    for (const { body, code } of byStatus(more, 429)) {
-      expect(code).toBe("rate_limit_exceeded");
-      expect(JSON.stringify(body)).toContain("geocoding");
-    }
-    expect((await creations()).status).toBe(429);
-    expect((await quotes()).status).toBe(429);
-    expect((await test.ask("GET", "/v1/branches")).status).toBe(200);
-    expect((await test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
-  });
+it("geocoding: 100 per 10 seconds counts creations, quotes and address checks together, and no other endpoints", async () => {
+  await windowPasses();
+  const { test, world } = target;
+  const checks = () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid);
+  const quotes = () => test.ask("POST", "/v1/orders/quote", orderFor(world));
+  const creations = () => test.ask("POST", "/v1/orders", orderFor(world));
+  const answers = [
+    ...(await askMany(40, checks)),
+    ...(await askMany(30, quotes)),
+    ...(await askMany(25, creations)),
+  ];
+  expect(answers.filter(({ status }) => status === 429)).toEqual([]);
+  const more = await askMany(15, checks);
+  expect(byStatus(more, 200)).toHaveLength(5);
+  for (const { body, code } of byStatus(more, 429)) {
+    expect(code).toBe("rate_limit_exceeded");
+    expect(JSON.stringify(body)).toContain("geocoding");
+  }
+  expect((await creations()).status).toBe(429);
+  expect((await quotes()).status).toBe(429);
+  expect((await test.ask("GET", "/v1/branches")).status).toBe(200);
+  expect((await test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
 });
 
-describe("sustained: 200 per 10 seconds", () => {
-  it("counts all endpoints together", async () => {
-    await windowPasses();
-    const { test, world } = target;
-    const lists = await askMany(10, () => test.ask("GET", "/v1/orders?limit=1"));
-    const checks = await askMany(40, () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid));
-    const reads = await askMany(150, () => test.ask("GET", "/v1/orders/no-such-order"));
-    expect([...lists, ...checks, ...reads].filter(({ status }) => status === 429)).toEqual([]);
-    const answers = [
-      await test.ask("GET", "/v1/branches"),
-      await test.ask("GET", "/v1/orders?limit=1"),
-      await test.ask("POST", "/v1/addresses/validate", world.addresses.valid),
-      await test.ask("POST", "/v1/orders", orderFor(world)),
-    ];
-    for (const { status, code, body } of answers) {
-      expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
-      expect(JSON.stringify(body)).toContain("sustained");
-    }
-    expect((await target.live.ask("GET", "/v1/branches")).status).toBe(200);
-  });
+it("sustained: 200 per 10 seconds counts all endpoints together", async () => {
+  await windowPasses();
+  const { test, world } = target;
+  const lists = await askMany(10, () => test.ask("GET", "/v1/orders?limit=1"));
+  const checks = await askMany(40, () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid));
+  const reads = await askMany(150, () => test.ask("GET", "/v1/orders/no-such-order"));
+  expect([...lists, ...checks, ...reads].filter(({ status }) => status === 429)).toEqual([]);
+  const answers = [
+    await test.ask("GET", "/v1/branches"),
+    await test.ask("GET", "/v1/orders?limit=1"),
+    await test.ask("POST", "/v1/addresses/validate", world.addresses.valid),
+    await test.ask("POST", "/v1/orders", orderFor(world)),
+  ];
+  for (const { status, code, body } of answers) {
+    expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
+    expect(JSON.stringify(body)).toContain("sustained");
+  }
+  expect((await target.live.ask("GET", "/v1/branches")).status).toBe(200);
 });

@@ -144,25 +144,23 @@ describe("errors of POST /v1/orders", () => {
   });
 });
 
-describe("the cost of searches", () => {
-  it("is one for a new address, none for it again or for the caller's coordinates", async () => {
-    const { world, test, control } = target;
-    const address = { ...world.addresses.valid, street: "Overtoom 211" };
-    const searches = async () => (await control.figures("sandbox")).searches;
-    const before = await searches();
-    await test.client.quoteOrder(orderTo(world, address));
-    expect(await searches()).toBe(before + 1);
-    await test.client.createOrder(orderTo(world, address));
-    await test.client.createOrder(orderTo(world, address));
-    expect(await searches()).toBe(before + 1);
-    const coordinates = { latitude: 52.3621, longitude: 4.8701 };
-    const elsewhere = { ...address, street: "Overtoom 213" };
-    await test.client.createOrder({
-      ...orderFor(world),
-      customer: { firstName: "Ada", phone: "+31 6 1", address: { ...elsewhere, coordinates } },
-    });
-    expect(await searches()).toBe(before + 1);
+it("the cost of searches is one for a new address, none for it again or for the caller's coordinates", async () => {
+  const { world, test, control } = target;
+  const address = { ...world.addresses.valid, street: "Overtoom 211" };
+  const searches = async () => (await control.figures("sandbox")).searches;
+  const before = await searches();
+  await test.client.quoteOrder(orderTo(world, address));
+  expect(await searches()).toBe(before + 1);
+  await test.client.createOrder(orderTo(world, address));
+  await test.client.createOrder(orderTo(world, address));
+  expect(await searches()).toBe(before + 1);
+  const coordinates = { latitude: 52.3621, longitude: 4.8701 };
+  const elsewhere = { ...address, street: "Overtoom 213" };
+  await test.client.createOrder({
+    ...orderFor(world),
+    customer: { firstName: "Ada", phone: "+31 6 1", address: { ...elsewhere, coordinates } },
   });
+  expect(await searches()).toBe(before + 1);
 });
 
 describe("GET /v1/orders/{reference}", () => {

@@ -100,24 +100,22 @@ describe("POST /v1/orders/quote", () => {
   });
 });
 
-describe("errors of POST /v1/orders/quote", () => {
-  it("are those of creation: branch, address and coverage", async () => {
-    const { world, test } = target;
-    const refused = [
-      orderFor(world, { branch: world.unconnectedBranch }),
-      orderFor(world, { branch: world.closedBranch }),
-      orderFor(world, { branch: "no-such-branch" }),
-      orderFor(world, world.uncoveredZone),
-      orderFor(world, { zoneCode: "no-such-zone" }),
-      orderTo(world, world.addresses.notFound),
-      orderTo(world, world.addresses.ambiguous),
-      orderTo(world, world.addresses.lowConfidence),
-    ];
-    for (const order of refused) {
-      const quoted = await test.ask("POST", "/v1/orders/quote", order);
-      const created = await test.ask("POST", "/v1/orders", order);
-      expect([quoted.status, quoted.code]).toEqual([created.status, created.code]);
-      expect(quoted.status).toBeGreaterThanOrEqual(400);
-    }
-  });
+it("errors of POST /v1/orders/quote are those of creation: branch, address and coverage", async () => {
+  const { world, test } = target;
+  const refused = [
+    orderFor(world, { branch: world.unconnectedBranch }),
+    orderFor(world, { branch: world.closedBranch }),
+    orderFor(world, { branch: "no-such-branch" }),
+    orderFor(world, world.uncoveredZone),
+    orderFor(world, { zoneCode: "no-such-zone" }),
+    orderTo(world, world.addresses.notFound),
+    orderTo(world, world.addresses.ambiguous),
+    orderTo(world, world.addresses.lowConfidence),
+  ];
+  for (const order of refused) {
+    const quoted = await test.ask("POST", "/v1/orders/quote", order);
+    const created = await test.ask("POST", "/v1/orders", order);
+    expect([quoted.status, quoted.code]).toEqual([created.status, created.code]);
+    expect(quoted.status).toBeGreaterThanOrEqual(400);
+  }
 });

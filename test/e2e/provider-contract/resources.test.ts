@@ -89,17 +89,15 @@ describe("identifiers", () => {
   });
 });
 
-describe("the customer", () => {
-  it("may have a phone number in any form", async () => {
-    for (const phone of ["+31 (0)6 12-34-56-78", "0612345678", "020 / 123 ext. 4"]) {
-      const { customer, ...order } = orderFor(target.world);
-      const answer = await target.test.ask("POST", "/v1/orders", {
-        ...order,
-        customer: { ...customer, phone },
-      });
-      expect([phone, answer.status]).toEqual([phone, 201]);
-    }
-  });
+it("the customer may have a phone number in any form", async () => {
+  for (const phone of ["+31 (0)6 12-34-56-78", "0612345678", "020 / 123 ext. 4"]) {
+    const { customer, ...order } = orderFor(target.world);
+    const answer = await target.test.ask("POST", "/v1/orders", {
+      ...order,
+      customer: { ...customer, phone },
+    });
+    expect([phone, answer.status]).toEqual([phone, 201]);
+  }
 });
 
 it("no endpoint returns a price", async () => {

@@ -136,17 +136,15 @@ describe("plans", () => {
   });
 });
 
-describe("subscription past_due", () => {
-  it("works as before, with a warning header only on creation and quote", async () => {
-    const { world, test, live, control } = target;
-    await control.setSubscription("sandbox", "past_due");
-    expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
-    expect((await live.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
-    expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBe("past_due");
-    for (const [name, answer] of Object.entries(await askEverything(test))) {
-      expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
-    }
-  });
+it("subscription past_due works as before, with a warning header only on creation and quote", async () => {
+  const { world, test, live, control } = target;
+  await control.setSubscription("sandbox", "past_due");
+  expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
+  expect((await live.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
+  expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBe("past_due");
+  for (const [name, answer] of Object.entries(await askEverything(test))) {
+    expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
+  }
 });
 
 describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription) => {
@@ -176,8 +174,9 @@ describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription)
   });
 });
 
-describe("a quote on an unpaid subscription", () => {
-  it.each(["advanced", "standard"] as const)("is 402 on the %s plan, not 403", async (plan) => {
+it.each(["advanced", "standard"] as const)(
+  "a quote on an unpaid subscription is 402 on the %s plan, not 403",
+  async (plan) => {
     const { world, test, control } = target;
     await control.setPlan("sandbox", plan);
     await control.setSubscription("sandbox", "unpaid");
@@ -185,8 +184,8 @@ describe("a quote on an unpaid subscription", () => {
       status: 402,
       code: "subscription_inactive",
     });
-  });
-});
+  },
+);
 
 it("the warning header is absent while the subscription is active", async () => {
   const { world, test } = target;

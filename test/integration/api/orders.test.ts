@@ -246,18 +246,16 @@ describe("branches", () => {
   });
 });
 
-describe("a single order", () => {
-  it("is found by externalOrderId, after the provider's reference; of several the last changed wins", async () => {
-    await add({ reference: "A", externalOrderId: "ext/1 é", updatedAt: "2026-11-20T10:00:00Z" });
-    await add({ reference: "B", externalOrderId: "twice", updatedAt: "2026-11-20T12:00:00Z" });
-    await add({ reference: "C", externalOrderId: "twice", updatedAt: "2026-11-20T11:00:00Z" });
-    await add({ reference: "D", externalOrderId: "A", updatedAt: "2026-11-20T13:00:00Z" });
-    const found = async (name: string) =>
-      ((await (await get(`/${encodeURIComponent(name)}`)).json()) as { reference: string }).reference;
-    expect(await found("ext/1 é")).toBe("A");
-    expect(await found("twice")).toBe("B");
-    expect(await found("A")).toBe("A");
-  });
+it("a single order is found by externalOrderId, after the provider's reference; of several the last changed wins", async () => {
+  await add({ reference: "A", externalOrderId: "ext/1 é", updatedAt: "2026-11-20T10:00:00Z" });
+  await add({ reference: "B", externalOrderId: "twice", updatedAt: "2026-11-20T12:00:00Z" });
+  await add({ reference: "C", externalOrderId: "twice", updatedAt: "2026-11-20T11:00:00Z" });
+  await add({ reference: "D", externalOrderId: "A", updatedAt: "2026-11-20T13:00:00Z" });
+  const found = async (name: string) =>
+    ((await (await get(`/${encodeURIComponent(name)}`)).json()) as { reference: string }).reference;
+  expect(await found("ext/1 é")).toBe("A");
+  expect(await found("twice")).toBe("B");
+  expect(await found("A")).toBe("A");
 });
 
 describe("freshness", () => {

@@ -116,30 +116,28 @@ it("refuses a history that begins in the future, instead of starting forever", (
   );
 });
 
-describe("the machine's clock", () => {
-  it("may be set back by hours: a started poller goes on", async () => {
-    const started = makeSut();
-    started.start();
-    const read = () => provider.reads.length;
-    await vi.waitFor(() => expect(read()).toBeGreaterThan(0), { timeout: 60_000 });
-    const Present = Date;
-    const setBackMs = 5 * 3_600_000;
-    vi.stubGlobal(
-      "Date",
-      class extends Present {
-        constructor(given: number | string = Present.now() - setBackMs) {
-          super(given);
-        }
-        static override now() {
-          return Present.now() - setBackMs;
-        }
-      },
-    );
-    onTestFinished(() => void vi.unstubAllGlobals());
-    const before = read();
-    // One cycle may have begun before.
-    await vi.waitFor(() => expect(read()).toBeGreaterThan(before + 3), 60_000);
-  });
+it("the machine's clock may be set back by hours: a started poller goes on", async () => {
+  const started = makeSut();
+  started.start();
+  const read = () => provider.reads.length;
+  await vi.waitFor(() => expect(read()).toBeGreaterThan(0), { timeout: 60_000 });
+  const Present = Date;
+  const setBackMs = 5 * 3_600_000;
+  vi.stubGlobal(
+    "Date",
+    class extends Present {
+      constructor(given: number | string = Present.now() - setBackMs) {
+        super(given);
+      }
+      static override now() {
+        return Present.now() - setBackMs;
+      }
+    },
+  );
+  onTestFinished(() => void vi.unstubAllGlobals());
+  const before = read();
+  // One cycle may have begun before.
+  await vi.waitFor(() => expect(read()).toBeGreaterThan(before + 3), 60_000);
 });
 
 describe("two pollers", () => {
@@ -301,16 +299,14 @@ it("a failure beside the head sweep is not called one of polling", async () => {
   expect(messages).not.toContainEqual(expect.stringMatching("polling failed"));
 });
 
-describe("a row stamped in the future", () => {
-  it("moves no cursor, and is read when its time comes", async () => {
-    provider.put("R1", secondsAgo(-3));
-    provider.put("R2", secondsAgo(-50));
-    const poller = makeSut();
-    await requestRefetches(pool, { sourceId: "live", references: ["R2"], reason: "manual" });
-    await pollUntil(poller, async () => (await listReferences()).includes("R2"));
-    await poll(poller);
-    const { polled_through } = await readState();
-    expect(BigInt(polled_through!)).toBeLessThanOrEqual(systemClock.now());
-    await pollUntil(poller, async () => (await listReferences()).includes("R1"));
-  });
+it("a row stamped in the future moves no cursor, and is read when its time comes", async () => {
+  provider.put("R1", secondsAgo(-3));
+  provider.put("R2", secondsAgo(-50));
+  const poller = makeSut();
+  await requestRefetches(pool, { sourceId: "live", references: ["R2"], reason: "manual" });
+  await pollUntil(poller, async () => (await listReferences()).includes("R2"));
+  await poll(poller);
+  const { polled_through } = await readState();
+  expect(BigInt(polled_through!)).toBeLessThanOrEqual(systemClock.now());
+  await pollUntil(poller, async () => (await listReferences()).includes("R1"));
 });

@@ -60,15 +60,16 @@ const verify = (
     nowSeconds: at,
   });
 
-describe("what is sent", () => {
-  it.each(["stripe", "courier.com"])("is signed by the scheme %s when that is configured", async (scheme) => {
+it.each(["stripe", "courier.com"])(
+  "what is sent is signed by the scheme %s when that is configured",
+  async (scheme) => {
     const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
     await open({ webhooks: { live: { url: live.url, secret } }, scheme });
     await step(await create());
     await sandbox.idle();
     expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
-  });
-});
+  },
+);
 
 describe("attempts", () => {
   it("are repeated after 5 s, 20 s, 80 s, ... with the same bytes and id, eight in total", async () => {

@@ -40,38 +40,32 @@ async function live(world: TestSandbox): Promise<void> {
   await world.sandbox.advance(12 * 60_000);
 }
 
-describe("the same seed", () => {
-  it("produces the same orders, events and timestamps, and another seed others", async () => {
-    const options = { speed: 4, trafficPerMinute: 1 };
-    const seen: string[] = [];
-    for (const seed of [11, 11, 12]) {
-      const world = await open({ ...options, seed });
-      await live(world);
-      seen.push(await lookAt(world));
-    }
-    expect(JSON.parse(seen[0]!)[0].length).toBeGreaterThan(20);
-    expect(JSON.parse(seen[0]!)[2].length).toBeGreaterThan(30);
-    expect(seen[1]).toBe(seen[0]);
-    expect(seen[2]).not.toBe(seen[0]);
-  });
+it("the same seed produces the same orders, events and timestamps, and another seed others", async () => {
+  const options = { speed: 4, trafficPerMinute: 1 };
+  const seen: string[] = [];
+  for (const seed of [11, 11, 12]) {
+    const world = await open({ ...options, seed });
+    await live(world);
+    seen.push(await lookAt(world));
+  }
+  expect(JSON.parse(seen[0]!)[0].length).toBeGreaterThan(20);
+  expect(JSON.parse(seen[0]!)[2].length).toBeGreaterThan(30);
+  expect(seen[1]).toBe(seen[0]);
+  expect(seen[2]).not.toBe(seen[0]);
 });
 
-describe("the fleet", () => {
-  it("moves live orders to the end, and never test orders", async () => {
-    const world = await open({ speed: 10 });
-    const { references } = await world.steer("POST", "/orders", { count: 5 });
-    await world.steer("POST", "/orders", { count: 3, mode: "test" });
-    await world.sandbox.advance(10 * 60_000);
-    const { orders } = await world.steer("GET", "/orders");
-    expect(orders.map((order: { status: string }) => order.status)).toEqual(
-      references.map(() => "delivered"),
-    );
-    for (const { createdAt, realPickupTime, realDeliveryTime } of orders) {
-      expect(createdAt < realPickupTime && realPickupTime < realDeliveryTime).toBe(true);
-    }
-    const tests = await world.steer("GET", "/orders?mode=test");
-    expect(tests.orders.map((order: { status: string }) => order.status)).toEqual(Array(3).fill("created"));
-  });
+it("the fleet moves live orders to the end, and never test orders", async () => {
+  const world = await open({ speed: 10 });
+  const { references } = await world.steer("POST", "/orders", { count: 5 });
+  await world.steer("POST", "/orders", { count: 3, mode: "test" });
+  await world.sandbox.advance(10 * 60_000);
+  const { orders } = await world.steer("GET", "/orders");
+  expect(orders.map((order: { status: string }) => order.status)).toEqual(references.map(() => "delivered"));
+  for (const { createdAt, realPickupTime, realDeliveryTime } of orders) {
+    expect(createdAt < realPickupTime && realPickupTime < realDeliveryTime).toBe(true);
+  }
+  const tests = await world.steer("GET", "/orders?mode=test");
+  expect(tests.orders.map((order: { status: string }) => order.status)).toEqual(Array(3).fill("created"));
 });
 
 describe("a restart", () => {
@@ -114,22 +108,20 @@ describe("a restart", () => {
   });
 });
 
-describe("a past", () => {
-  it("is created in any size, the same for the same seed, with charges and without events", async () => {
-    const world = await open();
-    const period = { since: "2025-12-01T00:00:00Z", until: "2026-01-05T00:00:00Z" };
-    expect(await world.steer("POST", "/seed", { orders: 3_000, ...period })).toEqual({ orders: 3_000 });
-    const first = (await world.steer("GET", "/orders")).orders;
-    expect(first).toHaveLength(3_000);
-    expect(new Set(first.map((order: { reference: string }) => order.reference)).size).toBe(3_000);
-    const statuses = new Set(first.map((order: { status: string }) => order.status));
-    expect(statuses).toContain("delivered");
-    expect(statuses).toContain("cancelled");
-    const { organizations } = await world.steer("GET", "/state");
-    expect(organizations[1]).toMatchObject({ orders: 3_000, charges: 3_000 });
-    expect(await world.steer("GET", "/events")).toEqual([]);
-    const again = await open();
-    await again.steer("POST", "/seed", { orders: 3_000, ...period });
-    expect((await again.steer("GET", "/orders")).orders).toEqual(first);
-  });
+it("a past is created in any size, the same for the same seed, with charges and without events", async () => {
+  const world = await open();
+  const period = { since: "2025-12-01T00:00:00Z", until: "2026-01-05T00:00:00Z" };
+  expect(await world.steer("POST", "/seed", { orders: 3_000, ...period })).toEqual({ orders: 3_000 });
+  const first = (await world.steer("GET", "/orders")).orders;
+  expect(first).toHaveLength(3_000);
+  expect(new Set(first.map((order: { reference: string }) => order.reference)).size).toBe(3_000);
+  const statuses = new Set(first.map((order: { status: string }) => order.status));
+  expect(statuses).toContain("delivered");
+  expect(statuses).toContain("cancelled");
+  const { organizations } = await world.steer("GET", "/state");
+  expect(organizations[1]).toMatchObject({ orders: 3_000, charges: 3_000 });
+  expect(await world.steer("GET", "/events")).toEqual([]);
+  const again = await open();
+  await again.steer("POST", "/seed", { orders: 3_000, ...period });
+  expect((await again.steer("GET", "/orders")).orders).toEqual(first);
 });

@@ -190,102 +190,96 @@ it("reports what is wrong with a source that has no address, and nothing about t
   ]);
 });
 
-describe("accepts the limits of each range, and nothing beyond", () => {
-  it.each<[string, string[], string[]]>([
-    ["PORT", ["0", "1", "65535"], ["-1", "65536", "3000.5", "0x10", "http"]],
-    ["SANDBOX_PORT", ["0", "65535"], ["65536"]],
-    ["SANDBOX_SEED", ["0", "2147483647"], ["2147483648", "-1", "seed"]],
-    ["POLL_INTERVAL_SECONDS", ["0.1", "30", "3600"], ["0", "0.09", "3601", "30s", "1e1"]],
-    ["POLL_MARGIN_SECONDS", ["1", "86400"], ["0", "86401", "-1"]],
-    ["POLL_PACE", ["cycle", "request"], ["Cycle", "requests"]],
-    ["RATE_SHARE_PERCENT", ["1", "100"], ["0", "101", "0.5"]],
-    ["WRITE_THROUGH", ["false"], ["1", "yes", "TRUE"]],
-    ["LOG_LEVEL", ["trace", "silent"], ["verbose"]],
-    ["LOG_FORMAT", ["json", "pretty"], ["text"]],
-    ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-02-30", "yesterday"]],
-    ["DATABASE_URL", ["postgres://u:p@h/d", "postgresql://h:5432/d"], ["mysql://h/d", "h", "postgres"]],
-    [
-      "WEBHOOK_SCHEME",
-      ["stripe", '{"header":"x-sig"}'],
-      ["strip", "{}", "{header:1}", '{"header":"x","signed":"x"}'],
-    ],
-    [
-      "API_TOKENS",
-      [TOKEN, `${TOKEN}@test`, `${TOKEN},${TOKEN}x@live`],
-      [TOKEN.slice(1), `${TOKEN} x`, `a@${TOKEN}@live`],
-    ],
-    ["OPS_PASSWORD", ["twelve chars"], ["elevenchars"]],
-    ["METRICS_TOKEN", [TOKEN], [TOKEN.slice(1)]],
-    ["EVENTS_KEPT_FOR", ["P7D", "P1Y"], ["P6D", "7", "forever"]],
-    ["OPS_VIEWER_PASSWORD", ["twelve chars"], ["a"]],
-    ["DATA_DIR", ["./~", "/var/lib"], ["~/data", "~"]],
-    [
-      "PUBLIC_URL",
-      ["https://a.example/hooks/,http://b"],
-      ["a.example", "https://a.example?a=1", "https://a.example#a", "https://a.example/?", "ftp://a"],
-    ],
-    [
-      "REDIS_URL",
-      ["redis://h", "rediss://u:p@h:6380/2", "redis://a:1,redis://b:2"],
-      ["http://h", "redis://", "h:6379"],
-    ],
-  ])("%s", (name, good, bad) => {
-    expect(good.filter((value) => problemsOf({ ...LOCAL, [name]: value }).length > 0)).toEqual([]);
-    for (const value of bad) {
-      const problems = problemsOf({ ...LOCAL, [name]: value });
-      expect({ value, problems }).toEqual({ value, problems: [expect.stringContaining(name)] });
-    }
-  });
+it.each<[string, string[], string[]]>([
+  ["PORT", ["0", "1", "65535"], ["-1", "65536", "3000.5", "0x10", "http"]],
+  ["SANDBOX_PORT", ["0", "65535"], ["65536"]],
+  ["SANDBOX_SEED", ["0", "2147483647"], ["2147483648", "-1", "seed"]],
+  ["POLL_INTERVAL_SECONDS", ["0.1", "30", "3600"], ["0", "0.09", "3601", "30s", "1e1"]],
+  ["POLL_MARGIN_SECONDS", ["1", "86400"], ["0", "86401", "-1"]],
+  ["POLL_PACE", ["cycle", "request"], ["Cycle", "requests"]],
+  ["RATE_SHARE_PERCENT", ["1", "100"], ["0", "101", "0.5"]],
+  ["WRITE_THROUGH", ["false"], ["1", "yes", "TRUE"]],
+  ["LOG_LEVEL", ["trace", "silent"], ["verbose"]],
+  ["LOG_FORMAT", ["json", "pretty"], ["text"]],
+  ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-02-30", "yesterday"]],
+  ["DATABASE_URL", ["postgres://u:p@h/d", "postgresql://h:5432/d"], ["mysql://h/d", "h", "postgres"]],
+  [
+    "WEBHOOK_SCHEME",
+    ["stripe", '{"header":"x-sig"}'],
+    ["strip", "{}", "{header:1}", '{"header":"x","signed":"x"}'],
+  ],
+  [
+    "API_TOKENS",
+    [TOKEN, `${TOKEN}@test`, `${TOKEN},${TOKEN}x@live`],
+    [TOKEN.slice(1), `${TOKEN} x`, `a@${TOKEN}@live`],
+  ],
+  ["OPS_PASSWORD", ["twelve chars"], ["elevenchars"]],
+  ["METRICS_TOKEN", [TOKEN], [TOKEN.slice(1)]],
+  ["EVENTS_KEPT_FOR", ["P7D", "P1Y"], ["P6D", "7", "forever"]],
+  ["OPS_VIEWER_PASSWORD", ["twelve chars"], ["a"]],
+  ["DATA_DIR", ["./~", "/var/lib"], ["~/data", "~"]],
+  [
+    "PUBLIC_URL",
+    ["https://a.example/hooks/,http://b"],
+    ["a.example", "https://a.example?a=1", "https://a.example#a", "https://a.example/?", "ftp://a"],
+  ],
+  [
+    "REDIS_URL",
+    ["redis://h", "rediss://u:p@h:6380/2", "redis://a:1,redis://b:2"],
+    ["http://h", "redis://", "h:6379"],
+  ],
+])("accepts the limits of each range, and nothing beyond: %s", (name, good, bad) => {
+  expect(good.filter((value) => problemsOf({ ...LOCAL, [name]: value }).length > 0)).toEqual([]);
+  for (const value of bad) {
+    const problems = problemsOf({ ...LOCAL, [name]: value });
+    expect({ value, problems }).toEqual({ value, problems: [expect.stringContaining(name)] });
+  }
 });
 
-describe("the provider's address", () => {
-  it.each([
-    ["https://api.example.com", true],
-    ["http://localhost:4010", true],
-    ["http://127.0.0.1:4010/base", true],
-    ["http://[::1]:4010", true],
-    ["http://sandbox.localhost", true],
-    ["http://api.example.com", false],
-    ["http://127.0.0.1.example.com", false],
-    ["http://localhost.example.com", false],
-    ["http://10.0.0.1", false],
-    ["ftp://api.example.com", false],
-    ["api.example.com", false],
-    ["https://user:password@api.example.com", false],
-    ["https://api.example.com/?a=1", false],
-    ["https://api.example.com/#a", false],
-    ["https://api.example.com/v1", false],
-    ["https://api.example.com/couriers/v1/", false],
-    ["https://api.example.com/v1/couriers", true],
-  ])("%s", (address, good) => {
-    const problems = problemsOf({ DELIVERY_BASE_URL: address, DELIVERY_LIVE_API_KEY: "dos_live_key" });
-    const refusal: unknown = expect.stringMatching(/^DELIVERY_BASE_URL must /);
-    expect(problems).toEqual(good ? [] : [refusal]);
-  });
+it.each([
+  ["https://api.example.com", true],
+  ["http://localhost:4010", true],
+  ["http://127.0.0.1:4010/base", true],
+  ["http://[::1]:4010", true],
+  ["http://sandbox.localhost", true],
+  ["http://api.example.com", false],
+  ["http://127.0.0.1.example.com", false],
+  ["http://localhost.example.com", false],
+  ["http://10.0.0.1", false],
+  ["ftp://api.example.com", false],
+  ["api.example.com", false],
+  ["https://user:password@api.example.com", false],
+  ["https://api.example.com/?a=1", false],
+  ["https://api.example.com/#a", false],
+  ["https://api.example.com/v1", false],
+  ["https://api.example.com/couriers/v1/", false],
+  ["https://api.example.com/v1/couriers", true],
+])("the provider's address: %s", (address, good) => {
+  const problems = problemsOf({ DELIVERY_BASE_URL: address, DELIVERY_LIVE_API_KEY: "dos_live_key" });
+  const refusal: unknown = expect.stringMatching(/^DELIVERY_BASE_URL must /);
+  expect(problems).toEqual(good ? [] : [refusal]);
 });
 
-describe("a key's mode", () => {
-  it.each([
-    ["dos_live_a", true, /never/],
-    ["my_own_live_a", true, /never/],
-    // The first of the two counts: the rest is the secret, which may contain anything.
-    ["dos_live_test_a", true, /never/],
-    ["dos_test_live_a", false, /belongs to live mode but holds a test key/],
-    ["dos_test_a", false, /belongs to live mode but holds a test key/],
-    ["dos_live_", false, /is not a provider key/],
-    ["live_a", false, /is not a provider key/],
-    ["doslivea", false, /is not a provider key/],
-    [
-      "Bearer dos_live_a",
-      false,
-      /is not a provider key: keys are one word with _live_ after the prefix\. Copy it again\.$/,
-    ],
-  ])("%s", (key, good, message) => {
-    const problems = problemsOf({ ...LIVE, DELIVERY_LIVE_API_KEY: key });
-    const refusal: unknown = expect.stringMatching(message);
-    expect(problems).toEqual(good ? [] : [refusal]);
-    expect(problems.join()).not.toContain(key);
-  });
+it.each([
+  ["dos_live_a", true, /never/],
+  ["my_own_live_a", true, /never/],
+  // The first of the two counts: the rest is the secret, which may contain anything.
+  ["dos_live_test_a", true, /never/],
+  ["dos_test_live_a", false, /belongs to live mode but holds a test key/],
+  ["dos_test_a", false, /belongs to live mode but holds a test key/],
+  ["dos_live_", false, /is not a provider key/],
+  ["live_a", false, /is not a provider key/],
+  ["doslivea", false, /is not a provider key/],
+  [
+    "Bearer dos_live_a",
+    false,
+    /is not a provider key: keys are one word with _live_ after the prefix\. Copy it again\.$/,
+  ],
+])("a key's mode: %s", (key, good, message) => {
+  const problems = problemsOf({ ...LIVE, DELIVERY_LIVE_API_KEY: key });
+  const refusal: unknown = expect.stringMatching(message);
+  expect(problems).toEqual(good ? [] : [refusal]);
+  expect(problems.join()).not.toContain(key);
 });
 
 it.each<[Env, RegExp]>([
@@ -423,26 +417,24 @@ describe("the .env file", () => {
   });
 });
 
-describe("a variable that nothing reads", () => {
-  it("is named when it stands in .env, or begins like one of ours, with the one that was probably meant", () => {
-    const file = write("POLL_INTERVAL=60\nDELIVERY_LIVE_APIKEY=x\nPORT_FILE=x\nCOLOUR=red\nPORT=1\n");
-    const env = {
-      API_TOKEN: "x",
-      POLL_MARGIN_SECOND: "10",
-      OPS_PASSWORD_FILE: "x",
-      DATABASE_POOL: "5",
-      SANDBOX_PORT_4010_TCP: "tcp://10.0.0.1:4010",
-      LANG: "C",
-    };
-    expect(listUnknownVariables(env, file)).toEqual([
-      ".env: unknown variable COLOUR.",
-      ".env: unknown variable DELIVERY_LIVE_APIKEY; did you mean DELIVERY_LIVE_API_KEY?",
-      ".env: unknown variable POLL_INTERVAL; did you mean POLL_INTERVAL_SECONDS?",
-      ".env: unknown variable PORT_FILE.",
-      "environment: unknown variable API_TOKEN; did you mean API_TOKENS?",
-      "environment: unknown variable POLL_MARGIN_SECOND; did you mean POLL_MARGIN_SECONDS?",
-    ]);
-  });
+it("a variable that nothing reads is named when it stands in .env, or begins like one of ours, with the one that was probably meant", () => {
+  const file = write("POLL_INTERVAL=60\nDELIVERY_LIVE_APIKEY=x\nPORT_FILE=x\nCOLOUR=red\nPORT=1\n");
+  const env = {
+    API_TOKEN: "x",
+    POLL_MARGIN_SECOND: "10",
+    OPS_PASSWORD_FILE: "x",
+    DATABASE_POOL: "5",
+    SANDBOX_PORT_4010_TCP: "tcp://10.0.0.1:4010",
+    LANG: "C",
+  };
+  expect(listUnknownVariables(env, file)).toEqual([
+    ".env: unknown variable COLOUR.",
+    ".env: unknown variable DELIVERY_LIVE_APIKEY; did you mean DELIVERY_LIVE_API_KEY?",
+    ".env: unknown variable POLL_INTERVAL; did you mean POLL_INTERVAL_SECONDS?",
+    ".env: unknown variable PORT_FILE.",
+    "environment: unknown variable API_TOKEN; did you mean API_TOKENS?",
+    "environment: unknown variable POLL_MARGIN_SECOND; did you mean POLL_MARGIN_SECONDS?",
+  ]);
 });
 
 describe("the file of sources", () => {
@@ -654,22 +646,20 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
   });
 });
 
-describe("single sign-on", () => {
-  it("follows the variables, and is off without them", () => {
-    const env = {
-      ...LIVE,
-      OPS_PROXY_ADDRESSES: "10.0.0.5, fd00::/8",
-      OPS_USER_HEADER: "Remote-User",
-      OPS_OPERATORS: "admins, ada@example.com",
-      OPS_VIEWERS: "*",
-    };
-    expect(load(env).signOn).toEqual({
-      addresses: ["10.0.0.5", "fd00::/8"],
-      userHeader: "remote-user",
-      groupsHeader: "x-forwarded-groups",
-      operators: ["admins", "ada@example.com"],
-      viewers: ["*"],
-    });
+it("single sign-on follows the variables, and is off without them", () => {
+  const env = {
+    ...LIVE,
+    OPS_PROXY_ADDRESSES: "10.0.0.5, fd00::/8",
+    OPS_USER_HEADER: "Remote-User",
+    OPS_OPERATORS: "admins, ada@example.com",
+    OPS_VIEWERS: "*",
+  };
+  expect(load(env).signOn).toEqual({
+    addresses: ["10.0.0.5", "fd00::/8"],
+    userHeader: "remote-user",
+    groupsHeader: "x-forwarded-groups",
+    operators: ["admins", "ada@example.com"],
+    viewers: ["*"],
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import {
   judgeWebhooks,
   lossRate,
@@ -14,24 +14,20 @@ const healthy: WebhookRecord = {
   lostSinceLastEvent: 0,
 };
 
-describe("judgeWebhooks", () => {
-  it.each([
-    [{}, "working"],
-    [{ configured: false, lastEventAt: null }, "not-configured"],
-    [{ lastEventAt: null, announced: 0 }, "never-seen"],
-    [{ configured: null, lastEventAt: null }, "never-seen"],
-    [{ lost: 1 }, "losing"],
-    [{ lost: 2, lostSinceLastEvent: STOPPED_AFTER_LOST - 1 }, "losing"],
-    [{ lost: 3, lostSinceLastEvent: STOPPED_AFTER_LOST }, "stopped"],
-  ] as const)("tells %j as %s", (change, health) => {
-    expect(judgeWebhooks({ ...healthy, ...change })).toBe(health);
-  });
+it.each([
+  [{}, "working"],
+  [{ configured: false, lastEventAt: null }, "not-configured"],
+  [{ lastEventAt: null, announced: 0 }, "never-seen"],
+  [{ configured: null, lastEventAt: null }, "never-seen"],
+  [{ lost: 1 }, "losing"],
+  [{ lost: 2, lostSinceLastEvent: STOPPED_AFTER_LOST - 1 }, "losing"],
+  [{ lost: 3, lostSinceLastEvent: STOPPED_AFTER_LOST }, "stopped"],
+] as const)("judgeWebhooks tells %j as %s", (change, health) => {
+  expect(judgeWebhooks({ ...healthy, ...change })).toBe(health);
 });
 
-describe("lossRate", () => {
-  it("is the share of the changes to be announced, and undefined without any", () => {
-    expect(lossRate({ lost: 1, announced: 3 })).toBe(0.25);
-    expect(lossRate({ lost: 0, announced: 3 })).toBe(0);
-    expect(lossRate({ lost: 0, announced: 0 })).toBeNull();
-  });
+it("lossRate is the share of the changes to be announced, and undefined without any", () => {
+  expect(lossRate({ lost: 1, announced: 3 })).toBe(0.25);
+  expect(lossRate({ lost: 0, announced: 3 })).toBe(0);
+  expect(lossRate({ lost: 0, announced: 0 })).toBeNull();
 });

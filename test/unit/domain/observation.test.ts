@@ -142,15 +142,13 @@ describe("observations", () => {
 /** In the sequence of the life cycle (spec, "States and transitions"). */
 const ORDER_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "cancelled"];
 
-describe("life-cycle ranks", () => {
-  it("rise through the spec's statuses, with unknown ones between the open ones and the final one", () => {
-    const ranks = ORDER_STATUSES.map(lifeCycleRank);
-    expect(ranks).toEqual([...ranks].sort((left, right) => left - right));
-    expect(new Set(ranks).size).toBe(ranks.length);
-    expect(lifeCycleRank("delivered")).toBeGreaterThan(lifeCycleRank("arrived_for_delivery"));
-    expect(lifeCycleRank("delivered")).toBeLessThan(lifeCycleRank("cancelled"));
-    expect(lifeCycleRank("constructor")).toBe(lifeCycleRank("delivered"));
-  });
+it("life-cycle ranks rise through the spec's statuses, with unknown ones between the open ones and the final one", () => {
+  const ranks = ORDER_STATUSES.map(lifeCycleRank);
+  expect(ranks).toEqual([...ranks].sort((left, right) => left - right));
+  expect(new Set(ranks).size).toBe(ranks.length);
+  expect(lifeCycleRank("delivered")).toBeGreaterThan(lifeCycleRank("arrived_for_delivery"));
+  expect(lifeCycleRank("delivered")).toBeLessThan(lifeCycleRank("cancelled"));
+  expect(lifeCycleRank("constructor")).toBe(lifeCycleRank("delivered"));
 });
 
 describe("fold", () => {

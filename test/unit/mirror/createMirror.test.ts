@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import path from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { readOptions } from "../../../src/config/options.ts";
 import { OPTION_NAMES } from "../../../src/config/settings.ts";
 import { createMirror, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
@@ -44,51 +44,49 @@ it("takes the options of the README, with the defaults of the variables", () => 
   });
 });
 
-describe("a wrong option is refused with its name and what it must be, and no secret", () => {
-  it.each<[unknown, RegExp]>([
-    ...OPTION_NAMES.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`^${name} must`)]),
-    [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
-    [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
-    [{ redisUrls: "redis://h" }, /^redisUrls must look like/],
-    [{ sources: [] }, /^sources is empty\.$/],
-    [{ sources: undefined }, /^sources must be a list\.$/],
-    [
-      { sources: [{ ...LIVE, apiKey: "dos_test_key" }] },
-      /^sources, source live, apiKey belongs to live mode/,
-    ],
-    [
-      { sources: [{ ...LIVE, webhookSecrets: [`whsec_${"c2VjcmV0".repeat(4)}`, "hunter2!"] }] },
-      /^sources, source live, webhookSecrets is wrong: /,
-    ],
-    [{ sources: [{ ...LIVE, secret: "hunter2" }] }, /unknown fields: "secret"/],
-    [{ apiTokens: "a-token-of-sixteen" }, /^apiTokens must be a list\.$/],
-    [
-      { apiTokens: ["a-token-of-sixteen,another-token-of-16"] },
-      /^apiTokens has a token \(number 1\) that is not/,
-    ],
-    [{ alertWebhookUrl: "https://a.example.com" }, /^alertWebhookUrl is set without alertWebhookSecret/],
-    [
-      { opsPassword: "a password of us", opsViewerPassword: "a password of us" },
-      /^opsViewerPassword is the same as opsPassword/,
-    ],
-    [
-      { pollIntervalSeconds: "30" },
-      /^pollIntervalSeconds must be a number of seconds from 0\.1 to 3600, not "30"\.$/,
-    ],
-    [
-      { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
-      /^outgoingWebhooks, endpoint x, sources has shop, /,
-    ],
-    [{ logger: () => undefined }, /^logger must have the functions/],
-    [{ databaseURL: "x" }, /^unknown option databaseURL; did you mean databaseUrl\?$/],
-  ])("%j", async (wrong, message) => {
+it.each<[unknown, RegExp]>([
+  ...OPTION_NAMES.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`^${name} must`)]),
+  [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
+  [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
+  [{ redisUrls: "redis://h" }, /^redisUrls must look like/],
+  [{ sources: [] }, /^sources is empty\.$/],
+  [{ sources: undefined }, /^sources must be a list\.$/],
+  [{ sources: [{ ...LIVE, apiKey: "dos_test_key" }] }, /^sources, source live, apiKey belongs to live mode/],
+  [
+    { sources: [{ ...LIVE, webhookSecrets: [`whsec_${"c2VjcmV0".repeat(4)}`, "hunter2!"] }] },
+    /^sources, source live, webhookSecrets is wrong: /,
+  ],
+  [{ sources: [{ ...LIVE, secret: "hunter2" }] }, /unknown fields: "secret"/],
+  [{ apiTokens: "a-token-of-sixteen" }, /^apiTokens must be a list\.$/],
+  [
+    { apiTokens: ["a-token-of-sixteen,another-token-of-16"] },
+    /^apiTokens has a token \(number 1\) that is not/,
+  ],
+  [{ alertWebhookUrl: "https://a.example.com" }, /^alertWebhookUrl is set without alertWebhookSecret/],
+  [
+    { opsPassword: "a password of us", opsViewerPassword: "a password of us" },
+    /^opsViewerPassword is the same as opsPassword/,
+  ],
+  [
+    { pollIntervalSeconds: "30" },
+    /^pollIntervalSeconds must be a number of seconds from 0\.1 to 3600, not "30"\.$/,
+  ],
+  [
+    { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
+    /^outgoingWebhooks, endpoint x, sources has shop, /,
+  ],
+  [{ logger: () => undefined }, /^logger must have the functions/],
+  [{ databaseURL: "x" }, /^unknown option databaseURL; did you mean databaseUrl\?$/],
+])(
+  "a wrong option is refused with its name and what it must be, and no secret: %j",
+  async (wrong, message) => {
     const refused: unknown = await createMirror({ ...OPTIONS, ...(wrong as object) }).catch(
       (error: unknown) => error,
     );
     expect(refused).toMatchObject({ name: "ConfigurationError", message: expect.stringMatching(message) });
     expect((refused as Error).message).not.toContain("hunter2");
-  });
-});
+  },
+);
 
 it("answers 503 to its own paths until it has started, and leaves others", async () => {
   const mirror = await createMirror({

@@ -138,15 +138,13 @@ describe("an event about a change in a proved window", () => {
   });
 });
 
-describe("an unreadable order", () => {
-  it("is an exception, and no breach once it can be read", async () => {
-    provider.put("R1", secondsAgo(600));
-    provider.serveToo(JSON.stringify({ reference: "BAD", status: "created", updatedAt: "yesterday" }));
-    const poller = makeSut();
-    await pollUntil(poller, isSafe);
-    expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
-    provider.put("BAD", secondsAgo(500));
-    await pollUntil(poller, async () => (await listReferences()).includes("BAD"));
-    expect(await breaches()).toEqual([]);
-  });
+it("an unreadable order is an exception, and no breach once it can be read", async () => {
+  provider.put("R1", secondsAgo(600));
+  provider.serveToo(JSON.stringify({ reference: "BAD", status: "created", updatedAt: "yesterday" }));
+  const poller = makeSut();
+  await pollUntil(poller, isSafe);
+  expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
+  provider.put("BAD", secondsAgo(500));
+  await pollUntil(poller, async () => (await listReferences()).includes("BAD"));
+  expect(await breaches()).toEqual([]);
 });

@@ -18,19 +18,17 @@ const readLive = async () => (await readStandings(pool, "live"))[0]!;
 const fail = (trouble: "away" | "slow" = "away") =>
   endCycle(pool, lease, { sourceId: "live", failure: { sentence: "GET /v1/orders failed", trouble } });
 
-describe("a poll that fails", () => {
-  it("has failed since the first of consecutive failures, across a restart, until one succeeds", async () => {
-    await fail("slow");
-    const { failingSince, lastCycleEndedAt } = await readLive();
-    expect(failingSince).toBe(lastCycleEndedAt);
-    await fail("away");
-    await endCycle(pool, lease, { sourceId: "live", failure: "cut_short" });
-    const later = await readLive();
-    expect(later).toMatchObject({ failingSince, trouble: "away", lastError: "GET /v1/orders failed" });
-    expect(later.lastCycleEndedAt).toBeGreaterThan(lastCycleEndedAt!);
-    await endCycle(pool, lease, { sourceId: "live", failure: null });
-    expect(await readLive()).toMatchObject({ failingSince: null, trouble: null, lastError: null });
-  });
+it("a poll that fails has failed since the first of consecutive failures, across a restart, until one succeeds", async () => {
+  await fail("slow");
+  const { failingSince, lastCycleEndedAt } = await readLive();
+  expect(failingSince).toBe(lastCycleEndedAt);
+  await fail("away");
+  await endCycle(pool, lease, { sourceId: "live", failure: "cut_short" });
+  const later = await readLive();
+  expect(later).toMatchObject({ failingSince, trouble: "away", lastError: "GET /v1/orders failed" });
+  expect(later.lastCycleEndedAt).toBeGreaterThan(lastCycleEndedAt!);
+  await endCycle(pool, lease, { sourceId: "live", failure: null });
+  expect(await readLive()).toMatchObject({ failingSince: null, trouble: null, lastError: null });
 });
 
 describe("counts", () => {
