@@ -1,7 +1,6 @@
 import { beforeEach, expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import { runCommand, spawnCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -78,10 +77,7 @@ it.each([
 it("does the work itself as the first command after migrate, and ends with its result", async () => {
   const sandbox = await makeTestSandbox();
   onTestFinished(() => sandbox.close());
-  const own = await makeTestDatabase();
-  onTestFinished(() => own.drop());
-  const ownPool = makePool({ url: own.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  onTestFinished(() => ownPool.end());
+  const { database: own, pool: ownPool } = await openTestDatabase({ max: 1, ends: onTestFinished });
   const since = new Date(Date.now() - 2 * 3_600_000).toISOString();
   await sandbox.steer("POST", "/seed", { orders: 30, since });
   const env = {

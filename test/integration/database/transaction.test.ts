@@ -1,14 +1,10 @@
 import { EventEmitter } from "node:events";
 import { expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import { inTransaction } from "../../../src/database/transaction.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 it("a transaction fails when its connection ends between two statements, and the process keeps running", async () => {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 1, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
+  const { database, pool } = await openTestDatabase({ purpose: "poll", max: 1, ends: onTestFinished });
   const broken = inTransaction(pool, async (client) => {
     const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
     if (!(client instanceof EventEmitter)) throw new TypeError("a client of pg emits events");

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { makePool, type Pool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
@@ -15,7 +15,7 @@ import { makeTestApi } from "../../support/mirror/served.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { LIVE, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
@@ -28,13 +28,9 @@ let url: string;
 let pool: Pool;
 
 beforeEach(async () => {
-  const database = await makeTestDatabase();
-  url = database.url;
-  pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  onTestFinished(async () => {
-    await pool.end();
-    await database.drop();
-  });
+  const opened = await openTestDatabase({ purpose: "poll", ends: onTestFinished });
+  ({ pool } = opened);
+  ({ url } = opened.database);
 });
 
 const startPoller = (client: OrderSource) => makeLivePoller({ client, pool, backfillSince: "P1D" });

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makePool, type Pool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import {
   makeMemoryProvider,
@@ -24,13 +24,9 @@ let url: string;
 let pool: Pool;
 
 beforeEach(async () => {
-  const database = await makeTestDatabase();
-  url = database.url;
-  pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  onTestFinished(async () => {
-    await pool.end();
-    await database.drop();
-  });
+  const opened = await openTestDatabase({ purpose: "poll", ends: onTestFinished });
+  ({ pool } = opened);
+  ({ url } = opened.database);
 });
 
 function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConfig {

@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const LONG = [
   "test/integration/ops/opsBrowser.test.ts",
   "test/integration/poll/proof/everyChange.test.ts",
-  "test/integration/poll/pollHour.test.ts",
+  "test/integration/poll/pollHalfHour.test.ts",
   "test/integration/health/conditions.test.ts",
   "test/integration/poll/pollHostile.test.ts",
   "test/integration/poll/proof/proofSchedules.test.ts",

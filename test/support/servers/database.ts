@@ -64,11 +64,16 @@ export async function makeTestDatabase(): Promise<TestDatabase> {
   return { url, pool, drop };
 }
 
-/** The same for the top level of a test file, with a pool as the program opens it; both end after the file's tests. */
-export async function openTestDatabase({ purpose = "test", max = 4, statementTimeoutMs = 10_000 } = {}) {
+/** The same with a pool as the program opens it; both end after the file's tests, or those of one with `onTestFinished`. */
+export async function openTestDatabase({
+  purpose = "test",
+  max = 4,
+  statementTimeoutMs = 10_000,
+  ends = afterAll as (close: () => Promise<void>) => void,
+} = {}) {
   const database = await makeTestDatabase();
   const pool = makePool({ url: database.url, purpose, max, statementTimeoutMs });
-  afterAll(async () => {
+  ends(async () => {
     await pool.end();
     await database.drop();
   });
