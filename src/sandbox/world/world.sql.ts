@@ -1,5 +1,6 @@
 import PQueue from "p-queue";
 import pg from "pg";
+import { inTransaction } from "../../database/transaction.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
@@ -21,8 +22,8 @@ export function makeSandboxPool(databaseUrl: string): Pool {
     max: CONNECTIONS_MAX,
     types,
   });
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
-  pool.on("error", () => undefined);
+  // What uses a connection that breaks rejects, and the next use replaces it; without listeners it would end the process.
+  pool.on("error", ignore).on("connect", (client) => client.on("error", ignore));
   return pool;
 }
 
@@ -71,31 +72,6 @@ export function makeWriter(pool: Pool): Write {
   return (work) => turns.add(() => inTransaction(pool, work));
 }
 
-async function inTransaction<Result>(
-  pool: Pool,
-  work: (connection: Connection) => Promise<Result>,
-): Promise<Result> {
-  const client = await pool.connect();
-  // The running statement rejects as well, but an error event without a listener would end the process.
-  client.on("error", ignore);
-  let broken: Error | undefined;
-  try {
-    await client.query("begin");
-    const result = await work(client);
-    await client.query("commit");
-    return result;
-  } catch (error) {
-    broken = await client.query("rollback").then(
-      () => undefined,
-      (reason: Error) => reason,
-    );
-    throw error;
-  } finally {
-    client.off("error", ignore);
-    client.release(broken);
-  }
-}
-
 const ignore = () => undefined;
 
 /** Any number that nothing else in the database locks. */
@@ -113,7 +89,6 @@ export async function holdWorld(pool: Pool): Promise<() => void> {
     const fix = "Check that the server in DATABASE_URL is up and accepts this user.";
     throw new UnavailableError("The sandbox cannot reach its database.", { cause, fix });
   });
-  client.on("error", ignore);
   try {
     await client.query(`set lock_timeout = '${LOCK_WAIT}'`);
     await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
