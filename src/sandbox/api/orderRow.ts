@@ -3,17 +3,12 @@ import { STATUSES, type Status } from "./parameters.ts";
 import type { Granularity } from "../control/faults.ts";
 import type { SandboxState } from "../world/state.ts";
 
+/** How many digits a fraction of a second has. */
 const DIGITS: Readonly<Record<Granularity, number>> = { s: 0, ms: 3, us: 6, ns: 9 };
-const GRANULES: Readonly<Record<Granularity, bigint>> = {
-  s: NANOS_PER_SECOND,
-  ms: 1_000_000n,
-  us: 1_000n,
-  ns: 1n,
-};
 
 /** `instant` rounded down to the granularity of the provider's timestamps. */
 export function cutTo(instant: Instant, granularity: Granularity): Instant {
-  return floorTo(instant, GRANULES[granularity]);
+  return floorTo(instant, 10n ** BigInt(9 - DIGITS[granularity]));
 }
 
 /** ISO 8601 in local time, with the granularity's fraction digits. Assumed: the spec shows neither. */
@@ -22,13 +17,9 @@ export function formatTime(instant: Instant, granularity: Granularity, utcOffset
   const whole = floorTo(instant, NANOS_PER_SECOND);
   const localMs = Number(whole / 1_000_000n) + utcOffsetMinutes * 60_000;
   const digits = DIGITS[granularity];
-  const nanos =
-    digits === 0
-      ? ""
-      : `.${String(instant - whole)
-          .padStart(9, "0")
-          .slice(0, digits)}`;
-  return `${new Date(localMs).toISOString().slice(0, 19)}${nanos}${formatOffset(utcOffsetMinutes)}`;
+  const fraction = String(instant - whole).padStart(9, "0");
+  const shown = digits === 0 ? "" : `.${fraction.slice(0, digits)}`;
+  return `${new Date(localMs).toISOString().slice(0, 19)}${shown}${formatOffset(utcOffsetMinutes)}`;
 }
 
 function formatOffset(utcOffsetMinutes: number): string {

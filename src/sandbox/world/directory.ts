@@ -68,10 +68,6 @@ export interface Caller {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-function isUuid(text: string): boolean {
-  return UUID.test(text);
-}
-
 export type Directory = ReturnType<typeof makeDirectory>;
 
 /**
@@ -111,7 +107,7 @@ export function makeDirectory(stored: DirectoryContent) {
     findBranch: (organizationId: string, branch: string) => {
       const id = branch.toLowerCase();
       return branchesOf(organizationId).find((each) =>
-        isUuid(branch) ? each.branchId === id : each.reference === branch,
+        UUID.test(branch) ? each.branchId === id : each.reference === branch,
       );
     },
     branchById: (branchId: string) => mustFind(content.branches.find((each) => each.branchId === branchId)),

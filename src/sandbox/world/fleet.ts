@@ -91,15 +91,17 @@ export function makeTraffic(state: SandboxState) {
   };
 }
 
+/** Whose an order is, and who creates it. */
+interface Owner {
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly origin: Origin;
+}
+
 /** Creates plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
 export async function makeOrders(
   state: SandboxState,
-  request: {
-    organizationId: string;
-    livemode: boolean;
-    count: number;
-    origin: Origin;
-  },
+  request: Owner & { count: number },
 ): Promise<OrderRow[]> {
   const branches = state.directory.branchesOf(request.organizationId).filter(canTakeOrders);
   if (branches.length === 0) return [];
@@ -114,9 +116,7 @@ export async function makeOrders(
 }
 
 /** An invented past: `count` orders, created at even intervals in [since, until). */
-export interface PastRequest {
-  readonly organizationId: string;
-  readonly livemode: boolean;
+interface PastRequest extends Omit<Owner, "origin"> {
   readonly count: number;
   readonly since: Instant;
   readonly until: Instant;
@@ -192,13 +192,7 @@ function canTakeOrders(branch: Branch): boolean {
 
 function imagineOrder(
   state: SandboxState,
-  request: {
-    organizationId: string;
-    livemode: boolean;
-    origin: Origin;
-    branches: readonly Branch[];
-    number: bigint;
-  },
+  request: Owner & { branches: readonly Branch[]; number: bigint },
 ): NewOrder {
   const { seed } = state.dials;
   const { number, branches, origin, organizationId, livemode } = request;

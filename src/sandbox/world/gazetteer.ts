@@ -12,42 +12,37 @@ interface Street extends Address, Coordinates {
 }
 
 /** Kerkstraat in Amsterdam and Dorpsstraat in Utrecht are ambiguous without the right postcode. */
-export const GAZETTEER: readonly Street[] = [
-  place("Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800),
-  place("Herengracht", "Amsterdam", "1016 BR", 52.3702, 4.8883, 600),
-  place("Kerkstraat", "Amsterdam", "1017 GB", 52.3643, 4.8869, 400),
-  place("Kerkstraat", "Amsterdam", "1097 JM", 52.3477, 4.9263, 120),
-  place("Overtoom", "Amsterdam", "1054 HN", 52.3621, 4.8701, 580),
-  place("Javastraat", "Amsterdam", "1094 HD", 52.3637, 4.9387, 240),
-  place("Eerste Constantijn Huygensstraat", "Amsterdam", "1054 BP", 52.3644, 4.8742, 120),
-  place("Oudegracht", "Utrecht", "3511 AP", 52.0908, 5.1199, 400),
-  place("Voorstraat", "Utrecht", "3512 AN", 52.0946, 5.1203, 110),
-  place("Biltstraat", "Utrecht", "3572 AW", 52.0954, 5.1336, 450),
-  place("Dorpsstraat", "Utrecht", "3451 BH", 52.0893, 5.0463, 60),
-  place("Dorpsstraat", "Utrecht", "3544 NC", 52.0821, 5.0352, 40),
-  place("Witte de Withstraat", "Rotterdam", "3012 BL", 51.9152, 4.4779, 100),
-  place("Coolsingel", "Rotterdam", "3011 AD", 51.9217, 4.4791, 250),
-  place("Nieuwe Binnenweg", "Rotterdam", "3021 GK", 51.9135, 4.4619, 540),
-  place("Grote Houtstraat", "Haarlem", "2011 SN", 52.3789, 4.6337, 190),
-  place("Zijlstraat", "Haarlem", "2011 TK", 52.3822, 4.6318, 100),
-  place("Markt", "Delft", "2611 GS", 52.0116, 4.3588, 90),
-  place("Oude Delft", "Delft", "2611 CD", 52.0134, 4.3556, 230),
-  place("Breestraat", "Leiden", "2311 CS", 52.1597, 4.4908, 170),
-  place("Haarlemmerstraat", "Leiden", "2312 GA", 52.1625, 4.4926, 280),
-  place("Noordeinde", "Den Haag", "2514 GA", 52.0813, 4.3075, 200),
-  place("Frederik Hendriklaan", "Den Haag", "2582 BZ", 52.0912, 4.2823, 290),
+const STREETS: readonly (readonly [string, string, string, number, number, number])[] = [
+  ["Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800],
+  ["Herengracht", "Amsterdam", "1016 BR", 52.3702, 4.8883, 600],
+  ["Kerkstraat", "Amsterdam", "1017 GB", 52.3643, 4.8869, 400],
+  ["Kerkstraat", "Amsterdam", "1097 JM", 52.3477, 4.9263, 120],
+  ["Overtoom", "Amsterdam", "1054 HN", 52.3621, 4.8701, 580],
+  ["Javastraat", "Amsterdam", "1094 HD", 52.3637, 4.9387, 240],
+  ["Eerste Constantijn Huygensstraat", "Amsterdam", "1054 BP", 52.3644, 4.8742, 120],
+  ["Oudegracht", "Utrecht", "3511 AP", 52.0908, 5.1199, 400],
+  ["Voorstraat", "Utrecht", "3512 AN", 52.0946, 5.1203, 110],
+  ["Biltstraat", "Utrecht", "3572 AW", 52.0954, 5.1336, 450],
+  ["Dorpsstraat", "Utrecht", "3451 BH", 52.0893, 5.0463, 60],
+  ["Dorpsstraat", "Utrecht", "3544 NC", 52.0821, 5.0352, 40],
+  ["Witte de Withstraat", "Rotterdam", "3012 BL", 51.9152, 4.4779, 100],
+  ["Coolsingel", "Rotterdam", "3011 AD", 51.9217, 4.4791, 250],
+  ["Nieuwe Binnenweg", "Rotterdam", "3021 GK", 51.9135, 4.4619, 540],
+  ["Grote Houtstraat", "Haarlem", "2011 SN", 52.3789, 4.6337, 190],
+  ["Zijlstraat", "Haarlem", "2011 TK", 52.3822, 4.6318, 100],
+  ["Markt", "Delft", "2611 GS", 52.0116, 4.3588, 90],
+  ["Oude Delft", "Delft", "2611 CD", 52.0134, 4.3556, 230],
+  ["Breestraat", "Leiden", "2311 CS", 52.1597, 4.4908, 170],
+  ["Haarlemmerstraat", "Leiden", "2312 GA", 52.1625, 4.4926, 280],
+  ["Noordeinde", "Den Haag", "2514 GA", 52.0813, 4.3075, 200],
+  ["Frederik Hendriklaan", "Den Haag", "2582 BZ", 52.0912, 4.2823, 290],
 ];
 
-function place(
-  street: string,
-  city: string,
-  postcode: string,
-  latitude: number,
-  longitude: number,
-  houses: number,
-): Street {
-  return { street, city, postcode, latitude, longitude, houses };
-}
+export const GAZETTEER: readonly Street[] = STREETS.map(
+  ([street, city, postcode, latitude, longitude, houses]) => {
+    return { street, city, postcode, latitude, longitude, houses };
+  },
+);
 
 export interface Coordinates {
   readonly latitude: number;
