@@ -1,3 +1,4 @@
+import type pg from "pg";
 import type { Pool, Queryable } from "./database.ts";
 import { sqlState } from "./databaseErrors.ts";
 
@@ -59,20 +60,21 @@ export async function readWithin<Result>(
 }
 
 /**
- * The rows of a query, at most `batchRows` at a time, within a transaction: one such reading at a time per connection.
+ * The rows of a query as arrays, at most `batchRows` at a time, within a transaction: one such reading at a time per
+ * connection. Of no rows there is one empty batch, which has their fields.
  */
-export async function* readInBatches<Row>(
+export async function* readInBatches<Row extends unknown[]>(
   client: Queryable,
-  query: { readonly text: string; readonly values?: readonly unknown[]; readonly rowMode?: "array" },
+  { text, values }: { readonly text: string; readonly values: readonly unknown[] },
   batchRows: number,
-): AsyncGenerator<Row[]> {
-  const { text, values = [], rowMode } = query;
+): AsyncGenerator<pg.QueryArrayResult<Row>> {
   await client.query(`declare batches no scroll cursor for ${text}`, [...values]);
-  const fetch = { text: `fetch ${batchRows} from batches`, ...(rowMode === undefined ? {} : { rowMode }) };
-  for (;;) {
-    const rows = (await client.query(fetch)).rows as Row[];
-    if (rows.length > 0) yield rows;
-    if (rows.length < batchRows) break;
+  const fetch = { text: `fetch ${batchRows} from batches`, rowMode: "array" } as const;
+  let batch = await client.query<Row>(fetch);
+  yield batch;
+  while (batch.rows.length === batchRows) {
+    batch = await client.query<Row>(fetch);
+    if (batch.rows.length > 0) yield batch;
   }
   await client.query("close batches");
 }

@@ -8,66 +8,27 @@ import { writeOrderFilter, type OrderFilter } from "./orderFilter.sql.ts";
 export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** `bigint`: an integer of 64 bits. */
-export type CellType = "text" | "boolean" | "time" | "number" | "bigint";
+type Cell = string | number | boolean | null;
 
-/** The columns of reporting.orders in their sequence, with their types. */
-export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
-  source_id: "text",
-  reference: "text",
-  external_order_id: "text",
-  status: "text",
-  is_open: "boolean",
-  livemode: "boolean",
-  fleet_name: "text",
-  branch_id: "text",
-  branch_reference: "text",
-  branch_name: "text",
-  schedule_mode: "text",
-  resolved_pickup_time: "time",
-  resolved_delivery_time: "time",
-  resolved_basis: "text",
-  pickup_time: "time",
-  delivery_time: "time",
-  real_pickup_time: "time",
-  real_delivery_time: "time",
-  updated_at: "time",
-  version: "bigint",
-  settled: "boolean",
-  verified_through: "time",
-  revision: "number",
-  first_seen_via: "text",
-  first_seen_at: "time",
-  changed_at: "time",
-  content_hash: "text",
-};
-
-/** A value as Postgres returns it: times in UTC and integers of 64 bits are text. */
-export type ExportCell = string | number | boolean | null;
+/** Rows as Postgres returns them: times in UTC and integers of 64 bits are text. */
+export interface ExportRows {
+  readonly fields: readonly { readonly name: string; readonly dataTypeID: number }[];
+  readonly rows: readonly (readonly Cell[])[];
+}
 
 interface Format {
   readonly table: string;
   readonly columns: string;
-  /** Before the first order. */
-  readonly head: string;
-  readonly write: (rows: readonly ExportCell[][]) => string;
+  readonly write: (rows: ExportRows, isFirst: boolean) => string;
 }
 
-const COLUMNS = Object.entries(EXPORT_COLUMNS);
-
 const FORMATS: Readonly<Record<ExportFormat, Format>> = {
-  csv: {
-    table: "reporting.orders",
-    columns: COLUMNS.map(([name]) => name).join(", "),
-    head: writeLines([COLUMNS.map(([name]) => name)]),
-    write: writeCsvRows,
-  },
+  csv: { table: "reporting.orders", columns: "*", write: writeCsv },
   ndjson: {
     table: "(select * from mirror.orders where gone_at is null) present",
     columns: "raw::text",
-    head: "",
     // A line break in JSON text is white space: inside a string it is written \n.
-    write: (rows) => rows.map(([raw]) => `${String(raw).replaceAll(/[\r\n]+/g, " ")}\n`).join(""),
+    write: ({ rows }) => rows.map(([raw]) => `${String(raw).replaceAll(/[\r\n]+/g, " ")}\n`).join(""),
   },
 };
 
@@ -90,14 +51,11 @@ export interface ExportOptions {
  */
 export async function exportOrders(options: ExportOptions): Promise<number> {
   const { pool, format, filter, out, signal } = options;
-  let { head } = FORMATS[format];
   let count = 0;
-  for await (const rows of readExport(pool, { format, filter })) {
-    await writeOut(out, head + FORMATS[format].write(rows), signal);
-    head = "";
-    count += rows.length;
+  for await (const batch of readExport(pool, { format, filter })) {
+    await writeOut(out, FORMATS[format].write(batch, count === 0), signal);
+    count += batch.rows.length;
   }
-  if (head !== "") await writeOut(out, head, signal);
   return count;
 }
 
@@ -122,7 +80,7 @@ const FETCH_ROWS = 100;
 export async function* readExport(
   pool: Pool,
   { format, filter }: { format: ExportFormat; filter: OrderFilter },
-): AsyncGenerator<ExportCell[][]> {
+): AsyncGenerator<ExportRows> {
   const { table, columns } = FORMATS[format];
   const values: unknown[] = [];
   const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
@@ -134,7 +92,7 @@ export async function* readExport(
     // Planned for all rows, an export of everything would sort on disk before the first row.
     await client.query("set local time zone 'UTC'; set local cursor_tuple_fraction = 0.5");
     const text = `select ${columns} from ${table} where ${conditions.join(" and ")} order by version, reference`;
-    yield* readInBatches<ExportCell[]>(client, { text, values, rowMode: "array" }, FETCH_ROWS);
+    yield* readInBatches<Cell[]>(client, { text, values }, FETCH_ROWS);
     await client.query("commit");
     finished = true;
   } finally {
@@ -150,30 +108,21 @@ export async function* readExport(
  */
 const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 
-/** A whole file of orders: its head, and a line for each row of EXPORT_COLUMNS. */
-export function writeCsv(rows: readonly (readonly ExportCell[])[]): string {
-  return FORMATS.csv.head + writeCsvRows(rows);
+/** What Postgres calls these types in its answers. */
+const [INT8, TIMESTAMPTZ] = [20, 1184];
+
+/** Lines of orders in CSV (RFC 4180: CRLF between lines, quotes where needed), with the names of the columns before them. */
+export function writeCsv({ fields, rows }: ExportRows, hasHead = true): string {
+  const head = hasHead ? [fields.map(({ name }) => name)] : [];
+  const lines = rows.map((row) => row.map((value, index) => writeCell(value, fields[index]?.dataTypeID)));
+  return stringify([...head, ...lines], { record_delimiter: "windows", quote_record_delimiter: true });
 }
 
-/** Lines of orders; each row has the columns of EXPORT_COLUMNS as returned by Postgres. @internal */
-export function writeCsvRows(rows: readonly (readonly ExportCell[])[]): string {
-  return writeLines(rows.map((row) => COLUMNS.map(([, type], index) => writeCell(row[index], type))));
-}
-
-/** RFC 4180: CRLF between lines, quotes where needed. */
-function writeLines(rows: string[][]): string {
-  return stringify(rows, { record_delimiter: "windows", quote_record_delimiter: true });
-}
-
-function writeCell(value: ExportCell | undefined, type: CellType): string {
-  if (value === null || value === undefined) return "";
-  const text = String(value);
-  if (type === "time") return writeTime(text);
+function writeCell(value: Cell, type: number | undefined): string {
+  if (value === null) return "";
+  if (typeof value !== "string" || type === INT8) return String(value);
+  // Postgres' text in UTC as ISO 8601.
+  if (type === TIMESTAMPTZ) return value.replace(" ", "T").replace(/\+00$/, "Z");
   // Spreadsheets themselves write this quote before a text that would otherwise be a formula.
-  return type === "text" && FORMULA.test(text) ? `'${text}` : text;
-}
-
-/** Converts Postgres' text in UTC to ISO 8601. */
-function writeTime(text: string): string {
-  return text.replace(" ", "T").replace(/\+00$/, "Z");
+  return FORMULA.test(value) ? `'${value}` : value;
 }

@@ -1,6 +1,6 @@
 import { queryInstants, type Queryable } from "../database/database.ts";
 import { type Instant } from "../domain/order/instant.ts";
-import { EXPORT_COLUMNS, type ExportCell } from "./exportOrders.sql.ts";
+import type { ExportRows } from "./exportOrders.sql.ts";
 import { toTimestamp, writeFieldFilter, type Bind, type OrderFilter } from "./orderFilter.sql.ts";
 
 /** An order is late from this delay on. */
@@ -129,18 +129,16 @@ export async function readListedOrders(
 export async function readListedCells(
   db: Queryable,
   query: ListedOrdersQuery & ListPaging,
-): Promise<ExportCell[][]> {
+): Promise<ExportRows> {
   const values: unknown[] = [];
   const { page, order } = writePage(query, (value) => `$${values.push(value)}`);
-  const columns = Object.keys(EXPORT_COLUMNS).map((name) => `r.${name}`);
   await db.query("set local time zone 'UTC'");
-  const { rows } = await db.query<ExportCell[]>({
-    text: `select ${columns.join(", ")} from ${page} o join reporting.orders r using (source_id, reference)
+  return db.query({
+    text: `select r.* from ${page} o join reporting.orders r using (source_id, reference)
      order by ${order}`,
     values,
     rowMode: "array",
   });
-  return rows;
 }
 
 /** Counts the orders of a choice in each state, and all of them, each up to `max`. */

@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { readDecisions } from "../../../src/changes/changeTail.sql.ts";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { readExport } from "../../../src/orders/exportOrders.sql.ts";
+import { readExport, type ExportRows } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
@@ -196,9 +196,9 @@ async function readOne(reference: string): Promise<unknown> {
   const { raw, freshness } = await selectOrder(pool, { ...LIVE, reference });
   return { raw, safeThrough: freshness?.safeThrough, exceptions: freshness?.exceptions };
 }
-async function collect<Item>(batches: AsyncIterable<Item[]>): Promise<Item[]> {
-  const items: Item[] = [];
-  for await (const batch of batches) items.push(...batch);
+async function collect(batches: AsyncIterable<ExportRows>): Promise<unknown[]> {
+  const items: unknown[] = [];
+  for await (const { rows } of batches) items.push(...rows);
   return items;
 }
 const awaited = (reference: string | null, second: number) => ({

@@ -1,16 +1,26 @@
 import { describe, expect, it } from "vitest";
-import { EXPORT_COLUMNS, writeCsvRows, type ExportCell } from "../../../src/orders/exportOrders.sql.ts";
+import { types } from "pg";
+import { writeCsv, type ExportRows } from "../../../src/orders/exportOrders.sql.ts";
 
-const NAMES = Object.keys(EXPORT_COLUMNS);
+const { BOOL, INT4, INT8, TEXT, TIMESTAMPTZ } = types.builtins;
+/** Columns of reporting.orders, with the types that Postgres names in its answers. */
+const COLUMNS = {
+  branch_name: TEXT,
+  external_order_id: TEXT,
+  livemode: BOOL,
+  pickup_time: TIMESTAMPTZ,
+  updated_at: TIMESTAMPTZ,
+  version: INT8,
+  revision: INT4,
+};
 
-/** The text of the named cell in the line of an order whose other columns are null. */
-function cell(name: keyof typeof EXPORT_COLUMNS, value: ExportCell): string {
-  const row = NAMES.map((column) => (column === name ? value : null));
-  const line = writeCsvRows([row]);
-  const place = NAMES.indexOf(name);
-  expect(line.startsWith(",".repeat(place))).toBe(true);
-  expect(line.endsWith(`${",".repeat(NAMES.length - place - 1)}\r\n`)).toBe(true);
-  return line.slice(place, line.length - (NAMES.length - place - 1) - 2);
+/** The text of the named cell between two that are null. */
+function cell(name: keyof typeof COLUMNS, value: ExportRows["rows"][number][number]): string {
+  const fields = ["before", name, "after"].map((each) => ({ name: each, dataTypeID: COLUMNS[name] }));
+  const lines = writeCsv({ fields, rows: [[null, value, null]] });
+  expect(lines.startsWith(`before,${name},after\r\n,`)).toBe(true);
+  expect(lines.endsWith(",\r\n")).toBe(true);
+  return lines.slice(`before,${name},after\r\n,`.length, -",\r\n".length);
 }
 
 describe("the lines of an export", () => {
@@ -55,6 +65,7 @@ describe("the lines of an export", () => {
     expect(cell("external_order_id", "a=b")).toBe("a=b");
     expect(cell("external_order_id", "12345678901234567890")).toBe("12345678901234567890");
     expect(cell("revision", -2)).toBe("-2");
+    expect(cell("version", "-1767600000000000000")).toBe("-1767600000000000000");
     expect(cell("livemode", false)).toBe("false");
     expect(cell("external_order_id", "")).toBe("");
     expect(cell("external_order_id", null)).toBe("");
