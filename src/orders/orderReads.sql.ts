@@ -30,28 +30,17 @@ export interface ServedOrder {
   readonly changedAt: Instant;
 }
 
-/** Ends with the reference, so that the order is total. Nulls come last, Postgres' default. */
-const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
-  updatedAt: "version, reference",
-  pickupTime: "pickup_time, reference",
-  firstSeenAt: "first_seen_at, reference",
-};
+/** Only pickup_time may be null. */
+const SORT_COLUMNS = {
+  updatedAt: "version",
+  pickupTime: "pickup_time",
+  firstSeenAt: "first_seen_at",
+} as const;
 
-/**
- * Converted in the outer query, for the rows of the page only: a deep offset would otherwise convert everything it
- * skips.
- */
-const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at, revision, changed_at";
-const COLUMNS = `raw::text as raw, reference, version as "updatedAt", revision,
-  mirror.nanos_of(changed_at) as "changedAt", mirror.nanos_of(pickup_time) as "pickupTime",
-  mirror.nanos_of(first_seen_at) as "firstSeenAt"`;
-
-interface OrderRow extends FreshnessRow, Readonly<Record<OrderSort, Instant | null>> {
-  readonly raw: string;
+interface OrderRow extends FreshnessRow, Omit<ServedOrder, "position"> {
+  readonly at: Instant | null;
   /** Null in the only row of an empty page. */
   readonly reference: string | null;
-  readonly revision: number;
-  readonly changedAt: Instant;
 }
 
 /** A page of orders, with the freshness of the answer. */
@@ -72,25 +61,31 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<Orde
   const bind: Bind = (value) => `$${values.push(value)}`;
   // An order that the provider no longer has is kept but not served.
   const filters = ["gone_at is null", ...writeOrderFilter(query, bind)];
-  const sequence = `order by ${SORT_COLUMNS[query.sort]}`;
+  const column = SORT_COLUMNS[query.sort];
+  const columns = `raw, reference, ${column}, revision, changed_at`;
+  // Ends with the reference, so that the order is total. Nulls come last, Postgres' default.
+  const sequence = `order by ${column}, reference`;
   const paging = `${sequence} limit ${bind(query.limit)}`;
   const offset = bind(query.offset);
   const ranges = writeRanges(query, bind).map((range) => {
     const where = [...filters, ...range].join(" and ");
-    return `(select ${PAGE_COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
+    return `(select ${columns} from mirror.orders where ${where} ${paging} offset ${offset})`;
   });
-  // Freshness and orders in one statement: a second one would double the cost for the web process and Postgres.
+  // Freshness and orders in one statement: a second one would double the cost for the web process and Postgres. Times
+  // are converted in the outer query: a deep offset would otherwise convert everything that it skips.
   const text = `
     with freshness as materialized (
       select ${FRESHNESS} from (select) as one left join mirror.poll_state p on p.source_id = $1
     ),
-    page as (select ${PAGE_COLUMNS} from (${ranges.join(" union all ")}) as ranges ${paging})
-    select freshness.*, ${COLUMNS} from freshness left join page on true ${sequence}`;
+    page as (select ${columns} from (${ranges.join(" union all ")}) as ranges ${paging})
+    select freshness.*, raw::text as raw, reference, revision, mirror.nanos_of(changed_at) as "changedAt",
+      ${column === "version" ? column : `mirror.nanos_of(${column})`} as at
+    from freshness left join page on true ${sequence}`;
   const rows = await queryInstants<OrderRow>(pool, text, values);
   const [first] = rows;
   if (first === undefined) throw new TypeError("a left join from one row returns a row");
-  const orders = rows.flatMap(({ raw, reference, revision, changedAt, ...times }) =>
-    reference === null ? [] : [{ raw, position: { at: times[query.sort], reference }, revision, changedAt }],
+  const orders = rows.flatMap(({ raw, at, reference, revision, changedAt }) =>
+    reference === null ? [] : [{ raw, position: { at, reference }, revision, changedAt }],
   );
   return { orders, freshness: toFreshness(first) };
 }
@@ -222,12 +217,10 @@ function toFreshness({ safeThrough, historySince, exceptions }: FreshnessRow): F
  */
 function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
   if (after === undefined) return [[]];
+  const column = SORT_COLUMNS[sort];
   const reference = bind(after.reference);
-  if (sort === "updatedAt") return [[`(version, reference) > (${bind(String(after.at))}, ${reference})`]];
-  if (sort === "firstSeenAt") {
-    return [[`(first_seen_at, reference) > (${bind(toTimestamp(after.at ?? 0n))}, ${reference})`]];
-  }
-  if (after.at === null) return [["pickup_time is null", `reference > ${reference}`]];
-  const later = `(pickup_time, reference) > (${bind(toTimestamp(after.at))}, ${reference})`;
-  return [[later], ["pickup_time is null"]];
+  if (after.at === null) return [[`${column} is null`, `reference > ${reference}`]];
+  const at = bind(column === "version" ? String(after.at) : toTimestamp(after.at));
+  const later = [`(${column}, reference) > (${at}, ${reference})`];
+  return column === "pickup_time" ? [later, [`${column} is null`]] : [later];
 }

@@ -25,13 +25,10 @@ export async function readOrderSurroundings(
   pool: Pool,
   { sourceId, reference }: { sourceId: string; reference: string },
 ): Promise<OrderSurroundings> {
-  const { rows } = await pool.query<{
-    sourceKnown: boolean;
-    refetchAgeSeconds: number | null;
-    refetchAttempts: number;
-    quarantineIds: string[];
-    unannounced: { version: string; state: UnannouncedChange["state"] }[];
-  }>(
+  type Row = Omit<OrderSurroundings, "unannounced"> & {
+    unannounced: (Omit<UnannouncedChange, "version"> & { version: string })[];
+  };
+  const { rows } = await pool.query<Row>(
     `select exists (select from mirror.sources where source_id = $1) as "sourceKnown",
        extract(epoch from clock_timestamp() - r.requested_at)::float8 as "refetchAgeSeconds",
        coalesce(r.attempts, 0) as "refetchAttempts",
@@ -46,7 +43,7 @@ export async function readOrderSurroundings(
   if (row === undefined) throw new TypeError("a row of values returns a row");
   return {
     ...row,
-    unannounced: row.unannounced.map(({ version, state }) => ({ version: BigInt(version), state })),
+    unannounced: row.unannounced.map((change) => ({ ...change, version: BigInt(change.version) })),
   };
 }
 
