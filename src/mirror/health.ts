@@ -8,7 +8,7 @@ import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../process/abort.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Config } from "../config/config.ts";
-import { makeStandardSigner } from "../signature/sign.ts";
+import { makeSigner } from "../signature/sign.ts";
 import { openPool, runExclusively, type QueueDeps, type RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
@@ -75,7 +75,7 @@ export function startAlerting(deps: RoleDeps & { readonly health: HealthReader }
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */
 export function makeSender({ url, secret }: AlertWebhook, clock: Clock) {
-  const sign = makeStandardSigner([secret]);
+  const sign = makeSigner({ secrets: [secret] });
   const send = makeSend({ url, sign, clock, timeoutMs: SEND_TIMEOUT_MS });
   return async (message: AlertMessage): Promise<void> => {
     const sent = await send({ id: message.id, body: Buffer.from(JSON.stringify(message)) });

@@ -6,7 +6,7 @@ import { openOutgoing } from "../outgoing/outgoing.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
 import { findFirstPending, takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
-import { makeStandardSigner } from "../signature/sign.ts";
+import { makeSigner } from "../signature/sign.ts";
 import {
   composeApply,
   openApplyPool,
@@ -53,7 +53,7 @@ async function startOutgoing(deps: RoleDeps): Promise<void> {
   if (config.outgoingWebhooks.length === 0) return;
   const endpoints = config.outgoingWebhooks.map(({ url, secrets, ...endpoint }) => ({
     ...endpoint,
-    send: makeSend({ url, sign: makeStandardSigner(secrets), clock }),
+    send: makeSend({ url, sign: makeSigner({ secrets }), clock }),
   }));
   const outgoing = await openOutgoing({ pool: openPool(deps, OUTGOING_POOL), endpoints, clock, logger });
   const announcements = listenForAnnouncements({ databaseUrl, onChanges: outgoing.wake, clock, logger });

@@ -14,19 +14,22 @@ export interface Signable {
 }
 
 /**
- * Makes the counterpart of the verifier: the headers that a sender adds to a request. For a key pair `secret` is the
- * private key: `whsk_…`, or hex or base64 of its seed; `url` is only for schemes that sign the address. Throws
- * ConfigurationError when the secret does not fit the scheme.
+ * Makes the counterpart of the verifier: the headers that a sender adds to a request, by default as in Standard
+ * Webhooks. With several secrets one header holds the signatures of all, so that a receiver who knows one of them
+ * accepts the message; this allows secrets to be rotated. For a key pair a secret is the private key: `whsk_…`, or hex
+ * or base64 of its seed; `url` is only for schemes that sign the address. Throws ConfigurationError when a secret does
+ * not fit the scheme.
  */
 export function makeSigner(options: {
-  readonly scheme: Scheme;
-  readonly secret: string;
+  readonly scheme?: Scheme;
+  readonly secrets: readonly string[];
   readonly url?: string;
 }): (signable: Signable) => Record<string, string> {
-  const { scheme, secret, url } = options;
+  const { scheme = loadScheme("standard-webhooks"), secrets, url } = options;
   const { lead, prefix, separator, encoding, timestamp } = scheme;
-  const key = readSigningKey(secret, scheme);
-  if (!key)
+  const { sign } = findAlgorithm(scheme.algorithm);
+  const keys = secrets.map((secret) => readSigningKey(secret, scheme)).filter((key) => key !== undefined);
+  if (keys.length === 0 || keys.length < secrets.length)
     throw new ConfigurationError(
       "The secret to sign with is empty, repeats a short pattern, or does not fit the scheme.",
     );
@@ -43,26 +46,10 @@ export function makeSigner(options: {
       if (header !== "") headers[header] = text;
       return text;
     });
-    const signature = findAlgorithm(scheme.algorithm).sign(key, fillTemplate(parts, texts, body));
+    const signed = fillTemplate(parts, texts, body);
     const labelled = timestamp && "part" in timestamp ? [timestamp.part + time] : [];
-    headers[scheme.header] = lead + [...labelled, prefix + signature.toString(encoding)].join(separator);
+    const signatures = keys.map((key) => prefix + sign(key, signed).toString(encoding));
+    headers[scheme.header] = lead + [...labelled, ...signatures].join(separator);
     return headers;
-  };
-}
-
-/**
- * Signs according to Standard Webhooks with each of the secrets. One header holds all signatures, so a receiver that
- * knows one of the secrets accepts the message; this allows secrets to be rotated. Throws ConfigurationError for an
- * unusable secret.
- */
-export function makeStandardSigner(
-  secrets: readonly string[],
-): (signable: Signable) => Record<string, string> {
-  const scheme = loadScheme("standard-webhooks");
-  const signers = secrets.map((secret) => makeSigner({ scheme, secret }));
-  return (signable) => {
-    const signed = signers.map((sign) => sign(signable));
-    const signatures = signed.map((headers) => headers[scheme.header] ?? "");
-    return { ...signed[0], [scheme.header]: signatures.join(" ") };
   };
 }

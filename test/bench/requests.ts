@@ -1,4 +1,3 @@
-import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
 import { WEBHOOK_SECRET } from "../support/signing/signing.ts";
@@ -14,7 +13,7 @@ export interface RequestsOrder {
 const EVENTS_PER_ORDER = 4;
 const NOTE = "x".repeat(300);
 
-const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+const sign = makeSigner({ secrets: [WEBHOOK_SECRET] });
 
 /** Distinct, correctly signed events of about 1 KB as the bytes of their requests, made before the clock starts. */
 export function makeRequests({ url, requests, round }: RequestsOrder): Buffer[] {

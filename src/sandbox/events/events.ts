@@ -48,7 +48,7 @@ export async function setWebhook(state: SandboxState, request: WebhookRequest): 
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new ConfigurationError("A webhook's address must be an http or https URL.");
   }
-  makeSigner({ scheme: loadScheme(scheme), secret, url });
+  makeSigner({ scheme: loadScheme(scheme), secrets: [secret], url });
   const others = await readEndpoints(state.pool);
   // A test event must never reach a live receiver (spec, "Events").
   const isShared = others.some(
@@ -290,7 +290,7 @@ function signDelivery(
   const isCorrupt = chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;
   const sign = makeSigner({
     scheme: loadScheme(delivery.scheme),
-    secret: delivery.secret,
+    secrets: [delivery.secret],
     url: delivery.url,
   });
   const nowSeconds = Math.floor(millisFromInstant(shownTime(clock.now(), faults.current())) / 1_000);

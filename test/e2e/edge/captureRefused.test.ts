@@ -45,7 +45,7 @@ it("identify-signature finds the scheme from captured refused requests, which ar
     LOG_FORMAT: "json",
   };
   const json = { "content-type": "application/json" };
-  const sign = makeSigner({ scheme: SCHEME, secret: WEBHOOK_SECRET });
+  const sign = makeSigner({ scheme: SCHEME, secrets: [WEBHOOK_SECRET] });
   let sent = 0;
   const send = async (headers?: Record<string, string>) => {
     sent += 1;

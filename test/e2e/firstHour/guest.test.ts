@@ -11,7 +11,6 @@ import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vites
 import type * as Client from "../../../src/client/mirrorClient.ts";
 import type * as Library from "../../../src/mirror/createMirror.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { logIn, listenHere } from "../../support/http/serve.ts";
 import {
@@ -314,7 +313,7 @@ const nowSeconds = () => Math.floor(Date.now() / 1_000);
 
 it("receives what a framework without Node's requests has read", async () => {
   const body = JSON.stringify({ id: "evt_guest", type: "order.created", data: {} });
-  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+  const sign = makeSigner({ secrets: [WEBHOOK_SECRET] });
   const signature = sign({ id: "evt_guest", body: Buffer.from(body), nowSeconds: nowSeconds() });
   const headers = { "content-type": "application/json", ...signature };
   const unstarted = await openMirror(OPTIONS);
@@ -394,7 +393,7 @@ describe("the programs of docs/library.md", async () => {
 
   it("Next.js", async () => {
     const body = "{}";
-    const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+    const sign = makeSigner({ secrets: [WEBHOOK_SECRET] });
     const headers = {
       "content-type": "application/json",
       ...sign({ id: "evt_next", body: Buffer.from(body), nowSeconds: nowSeconds() }),

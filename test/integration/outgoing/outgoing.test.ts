@@ -23,7 +23,7 @@ import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { makeLogger, silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { makeStandardSigner } from "../../../src/signature/sign.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/tables.ts";
@@ -129,7 +129,7 @@ async function open(options: Options = {}) {
     });
   });
   const { url } = await listenHere(server);
-  const sign = makeStandardSigner([WEBHOOK_SECRET]);
+  const sign = makeSigner({ secrets: [WEBHOOK_SECRET] });
   const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 2_000 });
   const wanted = { endpointId, definition: "", types: null, statuses: null, ...options.wanted };
   for (let index = 0; index < processes; index += 1) {
@@ -307,7 +307,7 @@ describe("outgoing webhooks", () => {
     });
     const { url, close } = await listenHere(server);
     onTestFinished(close);
-    const send = makeSend({ url, sign: makeStandardSigner([WEBHOOK_SECRET]), clock: systemClock });
+    const send = makeSend({ url, sign: makeSigner({ secrets: [WEBHOOK_SECRET] }), clock: systemClock });
     const endpoint = {
       endpointId: "tried",
       definition: "",

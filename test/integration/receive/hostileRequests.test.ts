@@ -144,7 +144,11 @@ it("a body that is too long for public keys is refused before it is read", async
   const scheme = loadScheme("standard-webhooks-ed25519");
   const send = (bytes: Buffer) => {
     const nowSeconds = Math.floor(Date.now() / 1_000);
-    const headers = makeSigner({ scheme, secret: KEYED.signing })({ id: "msg_1", body: bytes, nowSeconds });
+    const headers = makeSigner({ scheme, secrets: [KEYED.signing] })({
+      id: "msg_1",
+      body: bytes,
+      nowSeconds,
+    });
     return post(receiving.port, bytes, { source: "keyed", headers });
   };
   expect((await send(makeBody("evt_long", "x".repeat(130_000)))).status).toBe(200);

@@ -174,7 +174,7 @@ describe("accepts", () => {
 
   it("a body without any id, under its hash", async () => {
     const body = Buffer.from("hello");
-    const sign = makeSigner({ scheme: loadScheme("github"), secret: "a plain secret" });
+    const sign = makeSigner({ scheme: loadScheme("github"), secrets: ["a plain secret"] });
     const headers = sign({ id: "", body, nowSeconds: 0 });
     await database.pool.query(
       "insert into mirror.sources values ('plain', 'live', 'http://x') on conflict do nothing",

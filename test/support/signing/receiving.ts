@@ -111,7 +111,7 @@ export function signHeaders(
   body: Buffer,
   { secret = LIVE_SECRETS[0], id = `msg_${randomUUID()}`, nowSeconds = Math.floor(Date.now() / 1_000) } = {},
 ): Record<string, string> {
-  return makeSigner({ scheme: loadScheme("standard-webhooks"), secret })({ id, body, nowSeconds });
+  return makeSigner({ secrets: [secret] })({ id, body, nowSeconds });
 }
 
 /** Posts a signed body with fetch; `headers` are added to or replace those of the signature. */

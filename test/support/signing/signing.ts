@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { generateKeyPairSync } from "node:crypto";
-import { loadScheme, type Scheme } from "../../../src/signature/scheme.ts";
+import type { Scheme } from "../../../src/signature/scheme.ts";
 import { makeSigner, type Signable } from "../../../src/signature/sign.ts";
 import { findAlgorithm } from "../../../src/signature/algorithms.ts";
 import type { CapturedRequest } from "../../../src/signature/identify.ts";
@@ -13,7 +13,7 @@ export function sendEvent(
   event: { id: string; body: Buffer; signedAt?: number },
   secret = WEBHOOK_SECRET,
 ): Promise<number | null> {
-  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
+  const sign = makeSigner({ secrets: [secret] });
   const nowSeconds = event.signedAt ?? Math.floor(Date.now() / 1_000);
   const headers = sign({ id: event.id, body: event.body, nowSeconds });
   return new Promise((resolve) => {
@@ -81,5 +81,5 @@ export function distinct(headers: Readonly<Record<string, string>>): Record<stri
 
 /** Signs a request as a sender does. */
 export function captureSigned(scheme: Scheme, secret: string, signable: Signable): CapturedRequest {
-  return capture(makeSigner({ scheme, secret, url: ENDPOINT_URL })(signable), signable.body);
+  return capture(makeSigner({ scheme, secrets: [secret], url: ENDPOINT_URL })(signable), signable.body);
 }

@@ -2,7 +2,7 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
 import { verifyWebhook, type WebhookRequest } from "../../../src/client/mirrorClient.ts";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { makeStandardSigner } from "../../../src/signature/sign.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
 
 const secretOf = (letter: string) =>
   `whsec_${Buffer.from(`${letter}0123456789abcdefghijklmnopqrstu`).toString("base64")}`;
@@ -16,7 +16,7 @@ const body = JSON.stringify({
 const NOW = 1_772_355_600;
 
 function sign(secrets: readonly string[], text = body): WebhookRequest["headers"] {
-  return makeStandardSigner(secrets)({ id: "msg_1", body: Buffer.from(text), nowSeconds: NOW });
+  return makeSigner({ secrets })({ id: "msg_1", body: Buffer.from(text), nowSeconds: NOW });
 }
 
 const verify = (request: Partial<WebhookRequest>) =>

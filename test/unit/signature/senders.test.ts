@@ -5,7 +5,7 @@ import Stripe from "stripe";
 import { expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
-import { makeSigner, makeStandardSigner } from "../../../src/signature/sign.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 const text = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
@@ -34,7 +34,11 @@ it.each<[string, string, Verify]>([
     (headers) => verifyLikeGitHub("It's a Secret", text, headers["x-hub-signature-256"]!),
   ],
 ])("the library of %s accepts what we sign", async (preset, secret, verify) => {
-  const headers = makeSigner({ scheme: loadScheme(preset), secret })({ id: "msg_2", body, nowSeconds });
+  const headers = makeSigner({ scheme: loadScheme(preset), secrets: [secret] })({
+    id: "msg_2",
+    body,
+    nowSeconds,
+  });
   expect(await verify(headers)).toBeTruthy();
 });
 
@@ -44,17 +48,17 @@ it.each([
   ["onfleet", "xyz"],
   ["standard-webhooks-ed25519", "whsk_AAAA"],
 ])("refuses to sign by %s with the secret %j, which does not fit", (preset, secret) => {
-  expect(() => makeSigner({ scheme: loadScheme(preset), secret })).toThrow(ConfigurationError);
+  expect(() => makeSigner({ scheme: loadScheme(preset), secrets: [secret] })).toThrow(ConfigurationError);
 });
 
 it("signs with each secret, so that a receiver with one of them accepts the message", () => {
   const [older, newer] = [makeSecret(), makeSecret()];
-  const headers = makeStandardSigner([newer, older])({ id: "msg_1", body, nowSeconds });
+  const headers = makeSigner({ secrets: [newer, older] })({ id: "msg_1", body, nowSeconds });
   const signatures = headers["webhook-signature"]?.split(" ") ?? [];
   expect(signatures.map((each) => each.split(",")[0])).toEqual(["v1", "v1"]);
   // The reference library of the receiver, with the old secret and with the new one.
   for (const secret of [older, newer])
     expect(new Webhook(secret).verify(text, headers)).toEqual(JSON.parse(text));
   expect(() => new Webhook(makeSecret()).verify(text, headers)).toThrow("No matching signature found");
-  expect(() => makeStandardSigner(["whsk_short"])).toThrow("The secret to sign with");
+  expect(() => makeSigner({ secrets: ["whsk_short"] })).toThrow("The secret to sign with");
 });

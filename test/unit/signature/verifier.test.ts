@@ -128,7 +128,7 @@ describe("with public keys, whose checks take milliseconds for a long body", () 
     Buffer.from(key.export({ format: "jwk" })[part]!, "base64url").toString("base64");
   const scheme = loadScheme("standard-webhooks-ed25519");
   const verifier = loadVerifier({ scheme, secrets: [`whpk_${base64(publicKey, "x")}`] });
-  const headers = makeSigner({ scheme, secret: `whsk_${base64(privateKey, "d")}` })({
+  const headers = makeSigner({ scheme, secrets: [`whsk_${base64(privateKey, "d")}`] })({
     id: "evt_1",
     body: BODY,
     nowSeconds: NOW,
@@ -250,7 +250,7 @@ describe("refuses an id that makes the signed bytes ambiguous", () => {
 
   it("where another character is the separator, only that one counts", () => {
     const scheme = loadScheme(JSON.stringify({ ...full, signed: "{id}:{timestamp}:{body}" }));
-    const sign = makeSigner({ scheme, secret: SECRETS[0]! });
+    const sign = makeSigner({ scheme, secrets: [SECRETS[0]!] });
     const verify = (id: string) => verifyWith(scheme, sign({ id, body: BODY, nowSeconds: NOW }));
     expect(verify("evt.1")).toEqual(accepted(0, "evt.1"));
     expect(verify("evt:1")).toEqual(refused("id_malformed"));
