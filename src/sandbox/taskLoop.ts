@@ -103,10 +103,8 @@ async function runOnce({ state, traffic, deliverer }: LoopDeps, scope: Scope) {
 }
 
 function earliest(instants: readonly (Instant | null)[]): Instant | null {
-  return instants.reduce<Instant | null>(
-    (first, instant) => (instant !== null && (first === null || instant < first) ? instant : first),
-    null,
-  );
+  const known = instants.filter((instant) => instant !== null);
+  return known.toSorted((left, right) => (left < right ? -1 : 1))[0] ?? null;
 }
 
 /** Milliseconds until `dueAt`, if waiting helps: a virtual clock does not advance meanwhile. */

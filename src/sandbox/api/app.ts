@@ -89,9 +89,7 @@ type Asked = ReturnType<typeof readTarget>;
 
 /** Answers every address that the control interface has not taken. Assumed: /v1 is the only version. */
 export function addApi(app: Express, deps: ApiDeps): void {
-  app.use((request: Request, response: Response) => {
-    return serve(deps, { request, response, asked: readTarget(request) });
-  });
+  app.use((request: Request, response: Response) => serve(deps, request, response));
   app.use((error: Error, request: Request, _response: Response, _next: unknown) => {
     // Aborted: the shutdown cut the injected latency short, or the client is gone.
     if (!deps.signal.aborted) deps.state.logger.error({ err: error }, "a request could not be answered");
@@ -121,13 +119,8 @@ function readTarget({ method, originalUrl }: Request) {
   };
 }
 
-interface Exchange {
-  readonly request: Request;
-  readonly response: Response;
-  readonly asked: Asked;
-}
-
-async function serve(deps: ApiDeps, { request, response, asked }: Exchange): Promise<void> {
+async function serve(deps: ApiDeps, request: Request, response: Response): Promise<void> {
+  const asked = readTarget(request);
   const { state, journal, systemClock, signal } = deps;
   const plan = planRequestFaults(state, journal.next(), asked);
   if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
