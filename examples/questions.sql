@@ -151,7 +151,7 @@ where source_id = 'live' and pickup_time >= date_trunc('month', now()) - interva
 group by branch_name
 order by median_minutes desc, branch_name;
 
--- Which orders did a read correct in the last week, because an event had been wrong or the provider went back?
+-- Which orders went back to an earlier state in the last week?
 select reference, status, corrections, updated_at
 from reporting.order_facts
 where source_id = 'live' and corrections > 0 and pickup_time >= now() - interval '1 week'

@@ -3,6 +3,7 @@ import { queryInstants, type Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
 import { ORDER_COLUMNS, type ListedOrder } from "./orderList.sql.ts";
+import type { WaitingRead } from "./waitingRead.ts";
 
 /** A change of the order that a read found before any event. */
 export interface UnannouncedChange {
@@ -13,9 +14,8 @@ export interface UnannouncedChange {
 export interface OrderSurroundings {
   /** False: no such source was ever configured. */
   readonly sourceKnown: boolean;
-  /** Age of the request for a single read in seconds; null if there is none. */
-  readonly refetchAgeSeconds: number | null;
-  readonly refetchAttempts: number;
+  /** Null if no single read is requested. */
+  readonly waitingRead: WaitingRead | null;
   /** Numbers of its open quarantine entries, newest first, at most 20. */
   readonly quarantineIds: readonly string[];
   readonly unannounced: readonly UnannouncedChange[];
@@ -30,8 +30,10 @@ export async function readOrderSurroundings(
   };
   const { rows } = await pool.query<Row>(
     `select exists (select from mirror.sources where source_id = $1) as "sourceKnown",
-       extract(epoch from clock_timestamp() - r.requested_at)::float8 as "refetchAgeSeconds",
-       coalesce(r.attempts, 0) as "refetchAttempts",
+       case when r.reference is not null then json_build_object(
+         'ageSeconds', extract(epoch from clock_timestamp() - r.requested_at),
+         'waitSeconds', extract(epoch from r.next_attempt_at - clock_timestamp()),
+         'attempts', r.attempts, 'isMissed', r.missed_at is not null) end as "waitingRead",
        array(select quarantine_id::text from mirror.quarantine
          where source_id = $1 and reference = $2 and state = 'open' order by quarantine_id desc limit 20) as "quarantineIds",
        coalesce((select json_agg(json_build_object('version', version::text, 'state', state))

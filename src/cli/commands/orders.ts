@@ -6,10 +6,12 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
 import {
   findOrders,
+  readOrderSurroundings,
   readTimeline,
   type FoundOrder,
   type TimelineEntry,
 } from "../../orders/orderStory.sql.ts";
+import { describeWaitingRead } from "../../orders/waitingRead.ts";
 import { readListedOrders } from "../../orders/orderList.sql.ts";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import type { Pool } from "../../database/database.ts";
@@ -131,7 +133,12 @@ async function showOrder({ pool, config }: Mirror, text: string, options: Option
     timeline: timelines[place]?.slice(-ENTRIES_MAX) ?? [],
   }));
   if (options.json === true) printJson(found);
-  else found.forEach(({ order, timeline }) => printOrder(order, timeline));
+  else
+    for (const { order, timeline } of found) {
+      printOrder(order, timeline);
+      const { waitingRead } = await readOrderSurroundings(pool, order);
+      if (waitingRead !== null) printNotice(describeWaitingRead(waitingRead).replaceAll("\u00a0", " "));
+    }
 }
 
 function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void {

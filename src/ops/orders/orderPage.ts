@@ -2,7 +2,8 @@ import { Router, type Request } from "express";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import { runAudited } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
-import { describeAge, describeDelay } from "../../domain/duration.ts";
+import { describeWaitingRead } from "../../orders/waitingRead.ts";
+import { describeDelay } from "../../domain/duration.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { orderAddress } from "../../health/pageAddresses.ts";
@@ -133,14 +134,8 @@ function renderMarks({ timeline, around }: OrderStory): Html {
 
 function renderRefetch(story: OrderStory): Html {
   const { sourceId, reference, around, viewer } = story;
-  const { refetchAgeSeconds, refetchAttempts, sourceKnown } = around;
-  const tried = refetchAttempts === 0 ? "" : `, tried ${refetchAttempts} times so far`;
-  const waiting =
-    refetchAgeSeconds !== null &&
-    html`<p role="status">
-      Waiting for a single read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in
-      its next cycle.
-    </p>`;
+  const { waitingRead, sourceKnown } = around;
+  const waiting = waitingRead !== null && html`<p role="status">${describeWaitingRead(waitingRead)}</p>`;
   const address = orderAddress({ sourceId, reference }, "/refetch");
   const isOffered = sourceKnown && mayAct(viewer);
   return html`${waiting}${isOffered && renderAction(address, "Read again from the provider")}`;

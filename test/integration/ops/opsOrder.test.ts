@@ -87,6 +87,11 @@ describe("an order's page", () => {
       const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(page) ?? [];
       expect(await post(action.replaceAll("&amp;", "&"))).toEqual({ status: 303, to: address });
       expect((await read(address)).text).toMatch(/Waiting for a single read: requested \d+ s ago;/);
+      await pool.query(`update mirror.refetches set attempts = 1, missed_at = 1,
+        next_attempt_at = clock_timestamp() + interval '301 s'`);
+      expect((await read(address)).text).toMatch(
+        /tried once so far, and the provider answered that there is no such order; the poller does it not before 5 min \d s have passed\./,
+      );
       const { rows } = await pool.query("delete from mirror.refetches returning reference");
       expect(rows).toEqual([{ reference }]);
       const actions = await pool.query(
