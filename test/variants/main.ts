@@ -32,7 +32,7 @@ async function runTests(tree: string, file: string, tests: readonly string[]): P
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
   const pattern = tests.map((test) => test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join("|");
-  const args = ["run", file, "-t", pattern, "--reporter=json", `--outputFile=${report}`];
+  const args = ["run", file, "-t", pattern, "--maxWorkers=1", "--reporter=json", `--outputFile=${report}`];
   // This many schedules are enough to find every flaw of the list; that a property fails is enough, too.
   const env = { PROOF_SCHEDULES: "600", PROPERTY_SHRINKS: "0", ...process.env };
   const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
