@@ -111,7 +111,7 @@ const setHeaders: RequestHandler = (request, response, next) => {
 };
 
 const NO_DATABASE =
-  "The database does not answer, so the state of the mirror is unknown. On our side: bring Postgres back; `order-mirror doctor` says what is wrong with it. Events are refused meanwhile, so the provider sends them again or polling repairs them. This page tries again every few seconds.";
+  "On our side: bring Postgres back; `order-mirror doctor` says what is wrong with it. Events are refused meanwhile, so the provider sends them again or polling repairs them. This page tries again every few seconds.";
 /** A page that nobody has asked for again for so long is about another outage. */
 const SAME_OUTAGE_MS = 60_000;
 
@@ -121,7 +121,8 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     const now = Date.now();
     if (now - away.last > SAME_OUTAGE_MS) away.since = now;
     away.last = now;
-    return `${NO_DATABASE} Seen since ${new Date(away.since).toISOString().slice(0, 19)}Z.`;
+    const since = `${new Date(away.since).toISOString().slice(0, 19)}Z`;
+    return `The database does not answer (seen since ${since}), so the state of the mirror is unknown. ${NO_DATABASE}`;
   };
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);

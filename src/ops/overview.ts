@@ -73,20 +73,10 @@ export function renderOverview(overview: Overview, viewer: Viewer): Page {
   return { title, body, section: "overview", live: true, mood: moodOf(overview) };
 }
 
-/** More sources without an order are like these. */
-const FIRST_STEPS_MAX = 5;
-
 function renderState(overview: Overview, problems: Html): Html {
   if (overview.facts.sources.length === 0)
     return html`<p class="empty">No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.</p>`;
-  const empty = overview.facts.sources.filter(({ hasOrders }) => !hasOrders);
-  return html`${renderTiles(overview)}${problems}
-  ${
-    empty.length > 0 &&
-    html`<ul class="plain">
-      ${empty.slice(0, FIRST_STEPS_MAX).map(renderFirstSteps)}
-    </ul>`
-  }
+  return html`${renderTiles(overview)}${problems} ${renderFirstSteps(overview.facts.sources)}
   ${renderResolved(overview)}${renderSources(overview)}`;
 }
 
@@ -189,12 +179,12 @@ const TILES: readonly Tile[] = [
       const silent = sources.filter(
         (source) => source.hasOrders && describeWebhooks(source) === "never-seen",
       );
-      if (silent.length > 0) return neither(`None yet for ${nameSome(silent)}`);
+      if (silent.length > 0) return neither(`No webhook of ${nameSome(silent)} yet`);
       // Only reads show whether an event is missing.
       if (sources.some((source) => judgeFreshness(source).isOld)) return neither("Not known now");
       if (sources.some(({ lastEventAt }) => lastEventAt !== null)) return good("Webhooks arrive");
       const isPolledOnly = sources.every((source) => describeWebhooks(source) === "not-configured");
-      return isPolledOnly ? good("Polled only") : neither("None yet");
+      return isPolledOnly ? good("Polled only") : neither("No webhook yet");
     },
     address: "/ops/lost",
     detail: (overview) => {
@@ -325,7 +315,7 @@ function renderVerdict(overview: Overview, viewer: Viewer): { title: string; ver
   const [worst, ...others] = listProblems(overview);
   if (worst === undefined) {
     const { title, words } = describeNoTrouble(overview);
-    const verdict = html`<div class="verdict ${moodOf(overview)}"><p>${words}</p></div>`;
+    const verdict = html`<div class="${moodOf(overview)}"><p class="cause">${words}</p></div>`;
     return { title, verdict, others: html`` };
   }
   const many = groupProblems(overview.holding).length;

@@ -99,8 +99,19 @@ function renderUpToDate(sources: readonly Standing[]): Html {
   >`;
 }
 
-/** Renders what brings the first orders of a source, as far as it has not happened. */
-export function renderFirstSteps(source: Standing): Html {
+/** More sources without an order are like these. */
+const FIRST_STEPS_MAX = 5;
+
+/** Renders what brings the first orders of the sources that have none, as far as it has not happened. */
+export function renderFirstSteps(sources: readonly Standing[]): Html {
+  const empty = sources.filter(({ hasOrders }) => !hasOrders).slice(0, FIRST_STEPS_MAX);
+  if (empty.length === 0) return html``;
+  return html`<ul class="plain">
+    ${empty.map(renderFirstStep)}
+  </ul>`;
+}
+
+function renderFirstStep(source: Standing): Html {
   const { sourceId, lastCycleEndedAt, pausedAt, intervalSeconds, leader, trouble } = source;
   const webhooks = describeWebhooks(source);
   const read =

@@ -130,7 +130,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
 /** Sentences of what other pages do: processing again, dismissing, and reading one order. */
 const OTHER_DEEDS: Readonly<Record<string, string>> = {
   retry: "They are processed again; what still fails returns under a new number.",
-  dismiss: "They no longer raise alerts; what they say is still missing in the mirror.",
+  dismiss: "Dismissed: no more alerts; what it says is still missing in the mirror.",
   refetch: "The order is read next.",
 };
 

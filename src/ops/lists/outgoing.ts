@@ -11,7 +11,7 @@ import { html, type Html } from "../../html/html.ts";
 import {
   numberColumn,
   renderGood,
-  renderInstant,
+  renderMinute,
   renderName,
   renderTable,
   renderWarning,
@@ -83,7 +83,7 @@ function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer)
 
 /** A time in seconds since 1970. */
 function renderSeconds(seconds: number | null): Html {
-  return renderInstant(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
+  return renderMinute(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
 }
 
 interface Attempt {
@@ -97,7 +97,7 @@ interface Attempt {
 function renderAttempts(attempts: readonly Attempt[]): string | Html {
   if (attempts.length === 0) return "–";
   const [last, ...earlier] = attempts.map(
-    ({ at, outcome, ms }) => html`${renderSeconds(at)} ${outcome}, ${describeDelay(ms / 1_000)}`,
+    ({ at, outcome, ms }) => html`<span>${renderSeconds(at)} ${outcome}, ${describeDelay(ms / 1_000)}</span>`,
   );
   if (earlier.length === 0) return html`${last}`;
   return html`<details>
@@ -128,8 +128,8 @@ const MESSAGES: List = {
     text("Kind", "event_type"),
     { title: "State", select: ["state"], show: (state: string) => STATES[state] ?? state },
     count("Attempts", "attempts"),
-    time("Created", "created_at"),
-    time("Next attempt", "case when state = 'pending' then next_attempt_at end"),
+    time("Created", "created_at", renderMinute),
+    time("Next attempt", "case when state = 'pending' then next_attempt_at end", renderMinute),
     { title: "Last attempts", select: ["last_attempts"], show: renderAttempts },
     sentence("Answer", "answer"),
   ],

@@ -195,9 +195,9 @@ async function renderDeedsOnAll({ chosen, rows, viewer }: ListPage, pool: Pool):
     <summary>Process all ${describeCount(events + reads + unnamed)} of these again, or dismiss them</summary>
     <p>${named.join(" · ")}</p>
     <p>
-      ${describeCount(events)} events would be processed again; the orders of ${describeCount(reads)} reads
-      would be read again; ${describeCount(unnamed)} came from reads and name no order, and stay here. Input
-      that still fails returns under a new number.
+      Events that would be processed again: ${describeCount(events)}; reads whose orders would be read again:
+      ${describeCount(reads)}; reads that name no order, and stay here: ${describeCount(unnamed)}. Input that
+      still fails returns under a new number.
     </p>
     ${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, { sent, look: "row" })}
     ${renderDismissal(`Dismiss ${describeCount(events + reads + unnamed)}`, sent)}

@@ -172,12 +172,12 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
   const gone =
     goneAt !== null &&
     html`<p>
-      ${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}. It is not served
-      any more; below is its last known state.
+      ${renderAlert("The provider no longer has this order")}, found at ${renderMinute(goneAt)}. It is not
+      served any more; below is its last known state.
     </p>`;
   const erased =
     delivery.erasedAt !== null &&
-    html`<p>Personal data of this order was erased ${renderMinute(delivery.erasedAt)}, and stays so.</p>`;
+    html`<p>Personal data of this order was erased at ${renderMinute(delivery.erasedAt)}, and stays so.</p>`;
   const name = (text: string | null) => (text === null ? "–" : renderName(text));
   return html`${gone}${erased}${renderTrack(delivery, timeline)}
   ${goneAt === null && html`<p class="verified">${renderVerification(delivery, timeline)}</p>`}

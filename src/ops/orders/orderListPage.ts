@@ -204,16 +204,16 @@ function renderForm({ query, words }: OrderListPage): Html {
         ${renderChoice({ label: "Status", name: "status", words: words.statuses, chosen: query.status, describe: describeWord })}
         ${renderChoice({ label: "Branch", name: "branch", words: [...branches.keys()], chosen: query.branch, describe: (id) => branches.get(id) ?? id })}
         ${renderChoice({ label: "Fleet", name: "fleet", words: words.fleets, chosen: query.fleet })}
+        ${renderChoice({ label: "Only", name: "is", words: ORDER_MARKS, chosen: query.is, any: "all orders", describe: describeWord })}
       </div>
       <div class="row">
         ${renderChoice({ label: "Period of", name: "of", words: Object.keys(PERIODS), chosen: query.of, any: null, describe: titleIn(PERIODS) })}
         ${renderChoice({ label: "Within", name: "within", words: Object.keys(WITHIN), chosen: query.within, any: "any time", describe: titleIn(WITHIN) })}
         ${renderMinuteField("From", "from", query.from)} ${renderMinuteField("Until", "until", query.until)}
+        <button>Show</button>
       </div>
-      ${renderChoice({ label: "Only", name: "is", words: ORDER_MARKS, chosen: query.is, any: "all orders", describe: describeWord })}
       <input type="hidden" name="sort" value="${query.sort}" />
       ${query.dir !== "" && html`<input type="hidden" name="dir" value="up" />`}
-      <button>Show</button>
     </details>
   </form>`;
 }
@@ -223,7 +223,7 @@ const titleIn = (words: Readonly<Record<string, { readonly title: string }>>) =>
 
 function renderMinuteField(label: string, name: string, value: string): Html {
   return html`<label
-    >${label}, <span data-zone>UTC</span>
+    ><span>${label}, <span data-zone>UTC</span></span>
     <input type="datetime-local" name="${name}" value="${value}" />
   </label>`;
 }
@@ -267,15 +267,13 @@ function renderNothing({ query, sources }: OrderListPage): Html {
   if (writeOrderList(query) !== "" || sources.some(({ hasOrders }) => hasOrders))
     return html`<p class="empty">No order matches this choice. <a href="/ops/orders">Show all orders</a></p>`;
   return html`<p class="empty">No order has come yet.</p>
-    <ul>
-      ${sources.map((source) => renderFirstSteps(source))}
-    </ul>`;
+    ${renderFirstSteps(sources)}`;
 }
 
 function describeMatches({ counts, orders, query, hasMore }: OrderListPage): string {
   const shown = orders?.length ?? 0;
   // Orders without this time are not in a list sorted by it.
-  const placed = query.sort === "delivery" ? ", of those with a planned delivery" : "";
+  const placed = query.sort === "delivery" && query.is !== "late" ? ", of those with a planned delivery" : "";
   const of = VIEWS.find(([, , { is }]) => is === query.is)?.[1];
   const count = of === undefined ? (hasMore ? undefined : shown) : counts?.[of];
   if (count === undefined) return `${shown} shown; there are more`;

@@ -50,8 +50,10 @@ function renderSource(page: SourcePage): Page {
       ${renderFreshness([standing])} ${renderStanding(page)}
       <h2>Polling</h2>
       <p>While polling is paused, webhooks are still applied. The poller later reads what it has missed.</p>
-      ${renderRemedyButton(standing.pausedAt === null ? "pause" : "resume", sourceId, viewer)}
-      ${standing.oldestGap !== null && renderRemedyButton("gap", sourceId, viewer)}
+      <div class="row">
+        ${renderRemedyButton(standing.pausedAt === null ? "pause" : "resume", sourceId, viewer)}
+        ${standing.oldestGap !== null && renderRemedyButton("gap", sourceId, viewer)}
+      </div>
     </div>
     <h2 id="trends">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
     ${renderTrend(sourceId, buckets, range)}

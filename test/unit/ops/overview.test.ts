@@ -87,7 +87,7 @@ describe("the overview", () => {
       { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) },
       /▲ Polling of live is paused\. On our side since .* Resume with order-mirror source resume live ;.* Details Resume polling/,
     ],
-    ["no event has come", { lastEventAt: null }, /Lost\? … None yet for live .* never arrived/],
+    ["no event has come", { lastEventAt: null }, /Lost\? … No webhook of live yet .* never arrived/],
     [
       "a source is polled only",
       { configured: false, lastEventAt: null },
