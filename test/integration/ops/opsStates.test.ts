@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { orderAddress } from "../../../src/health/pageAddresses.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
@@ -12,6 +12,7 @@ import {
   openBrowser,
   openTab,
   overflow,
+  type Look,
 } from "../../support/pages/browser.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
@@ -19,12 +20,11 @@ import { openOpsPages } from "../../support/pages/opsServer.ts";
 // With PICTURES=write (`npm run screenshots`) the pictures of the states are taken again, for people to look at.
 
 const PICTURES = new URL("pictures/", import.meta.url).pathname;
+/** `inSight`: how many orders are wholly in sight at least. */
 const SIZES = [
-  { width: 390, height: 844 },
-  { width: 1280, height: 800 },
-];
-/** How many orders are wholly in sight, on the phone and on the screen, at least. */
-const ORDERS_IN_SIGHT = [9, 16];
+  { width: 390, height: 844, colorScheme: "dark", inSight: 9 },
+  { width: 1280, height: 800, colorScheme: "light", inSight: 16 },
+] as const;
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const away = (minutes: number) =>
   poll(`last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '${minutes} minutes',
@@ -95,26 +95,29 @@ await addSource(database.pool, "live");
 
 describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else ${NO_BROWSER})`, () => {
   let browser: Browser;
-  let page: Page;
-  let troubles: string[];
+  /** A phone and a screen, each in a theme of its own: colours do not depend on the size. */
+  let looks: (Look & (typeof SIZES)[number])[];
 
   beforeAll(async () => {
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);
     browser = opened;
-    ({ page, troubles } = await openTab(browser, url, { extraHTTPHeaders: as("operator") }));
+    looks = await Promise.all(
+      SIZES.map(async (size) => {
+        const options = { extraHTTPHeaders: as("operator"), viewport: size, colorScheme: size.colorScheme };
+        return { ...size, ...(await openTab(browser, url, options)) };
+      }),
+    );
   });
   afterAll(() => browser.close());
 
-  async function takePictures(name: string): Promise<void> {
+  async function takePictures({ page, width }: (typeof looks)[number], name: string): Promise<void> {
     if (process.env["PICTURES"] !== "write") return;
-    for (const size of SIZES)
-      for (const colorScheme of ["light", "dark"] as const) {
-        await page.setViewportSize(size);
-        await page.emulateMedia({ colorScheme });
-        const theme = colorScheme === "dark" ? "-dark" : "";
-        await page.screenshot({ path: `${PICTURES}${name.replaceAll(" ", "-")}-${size.width}${theme}.png` });
-      }
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      const theme = colorScheme === "dark" ? "-dark" : "";
+      await page.screenshot({ path: `${PICTURES}${name.replaceAll(" ", "-")}-${width}${theme}.png` });
+    }
   }
 
   /**
@@ -124,24 +127,27 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
   async function visit(name: string, address: string, part: string, says: RegExp): Promise<string[]> {
     // A reading is held for some seconds.
     heldBackMs += 60_000;
-    await page.goto(address);
-    for (const size of SIZES) {
-      await page.setViewportSize(size);
-      const text = await page.locator(part).innerText();
-      expect(text.replaceAll(/\s+/g, " ").trim()).toMatch(says);
-      const { y = -1 } = (await page.locator(part).boundingBox()) ?? {};
-      expect({ isInSight: y >= 0 && y < size.height / 2, overflow: await overflow(page) }).toEqual({
-        isInSight: true,
-        overflow: 0,
-      });
-    }
-    for (const colorScheme of ["dark", "light"] as const) {
-      await page.emulateMedia({ colorScheme });
-      const barriers = await findBarriers(page, COLOUR_RULES);
-      expect({ colorScheme, barriers }).toEqual({ colorScheme, barriers: [] });
-    }
-    await takePictures(name);
-    return troubles;
+    await Promise.all(
+      looks.map(async (look) => {
+        const { page, height, width, colorScheme } = look;
+        await page.emulateMedia({ colorScheme });
+        await page.goto(address);
+        const text = await page.locator(part).innerText();
+        expect(text.replaceAll(/\s+/g, " ").trim()).toMatch(says);
+        const { y = -1 } = (await page.locator(part).boundingBox()) ?? {};
+        const isInSight = y >= 0 && y < height / 2;
+        const barriers = await findBarriers(page, COLOUR_RULES);
+        const faults = { overflow: await overflow(page), barriers };
+        expect({ width, isInSight, ...faults }).toEqual({
+          width,
+          isInSight: true,
+          overflow: 0,
+          barriers: [],
+        });
+        await takePictures(look, name);
+      }),
+    );
+    return looks.flatMap(({ troubles }) => troubles);
   }
 
   it.each(STATES)("say at once that %s", async (name, statement, verdict) => {
@@ -178,27 +184,28 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     }
     await database.pool.query(poll(`polled_through = ${NANOS} - 600000000000`));
     heldBackMs += 60_000;
-    await page.setViewportSize(SIZES[1]!);
-    await page.goto("/ops/orders");
-    await page.getByRole("button", { name: "Copy DO-WMWMWMWMWM39" }).waitFor();
-    expect(await page.locator("#orders").innerText()).toMatch(/unknown since \d\d:\d\d/);
-    for (const [index, size] of SIZES.entries()) {
-      await page.setViewportSize(size);
+    for (const look of looks) {
+      const { page, width, inSight } = look;
+      await page.goto("/ops/orders");
+      await page
+        .getByRole("button", { name: "Copy DO-WMWMWMWMWM39", includeHidden: true })
+        .waitFor({ state: "attached" });
+      expect(await page.locator("#orders").innerText()).toMatch(/unknown since \d\d:\d\d/);
       expect(await overflow(page, "#orders .wide")).toBe(0);
       const clipped = await page.evaluate<number>(
         `[...document.querySelectorAll(".ref .cap")].filter((name) => name.textContent.startsWith("DO-WM") && name.scrollWidth > name.clientWidth).length`,
       );
-      const inSight = await page.evaluate<number>(
+      const seen = await page.evaluate<number>(
         `[...document.querySelectorAll("#orders tbody tr")]
           .filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length`,
       );
-      expect({ size, clipped }).toEqual({ size, clipped: 0 });
-      expect({ size, areEnough: inSight >= (ORDERS_IN_SIGHT[index] ?? 0), inSight }).toEqual({
-        size,
+      expect({ width, clipped, areEnough: seen >= inSight, seen }).toEqual({
+        width,
+        clipped: 0,
         areEnough: true,
-        inSight,
+        seen,
       });
+      await takePictures(look, "the list of orders");
     }
-    await takePictures("the list of orders");
   });
 });
