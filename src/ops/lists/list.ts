@@ -6,7 +6,6 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { html, type Html } from "../../html/html.ts";
 import { renderChoice, renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
 import {
-  readField,
   sendRefusal,
   renderPaging,
   sendPage,
@@ -17,7 +16,8 @@ import {
 } from "../page.ts";
 import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { readListRows, type Selection } from "./listRows.sql.ts";
+import { parseChoice, parsePosition, writeChoice, type Names } from "./choice.ts";
+import { readListRows, type ListRow, type Selection } from "./listRows.sql.ts";
 
 // A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted,
 // so that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
@@ -55,12 +55,6 @@ export interface List extends Selection {
   readonly above?: (page: ListPage, pool: Pool) => Html | Promise<Html>;
 }
 
-interface Row {
-  /** The sort keys, as the server writes them as text. */
-  readonly position: readonly string[];
-  readonly cells: readonly (string | Html)[];
-}
-
 export interface ListPage {
   readonly list: List;
   /** Its address, without a query. */
@@ -70,21 +64,23 @@ export interface ListPage {
   /** The position before the first row; null on the first page. */
   readonly after: readonly string[] | null;
   readonly sources: readonly string[];
-  readonly rows: readonly Row[];
+  readonly rows: readonly ListRow[];
   readonly hasMore: boolean;
   readonly viewer: Viewer;
 }
 
 /** Rows on one page. */
 const PAGE_ROWS = 50;
-const TEXT_LENGTH_MAX = 200;
 
 /** Serves a list at `path`. */
 export function serveList(pool: Pool, path: string, list: List): RequestHandler {
   return async (request, response) => {
-    const choice = parseChoice(list, request.query);
+    const choice = {
+      chosen: parseChoice(namesOf(list), request.query),
+      after: parsePosition(request.query),
+    };
     try {
-      const rows = await readCells(pool, list, choice);
+      const rows = await readRows(pool, list, choice);
       const page: ListPage = {
         list,
         path,
@@ -104,53 +100,42 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
 
 type Choice = Pick<ListPage, "chosen" | "after">;
 
-function parseChoice({ filters = {} }: List, given: Readonly<Record<string, unknown>>): Choice {
-  const words = Object.entries(filters).map(([name, { words: known, standard = "" }]) => {
-    const word = readField(given[name]).trim().slice(0, TEXT_LENGTH_MAX);
-    return [name, known === null || known.includes(word) ? word : standard] as const;
-  });
-  const after = [given["after"]].flat().map(readField);
-  return {
-    chosen: { source: readField(given["source"]), ...Object.fromEntries(words) },
-    after: after.every((key) => key === "") ? null : after,
-  };
+function namesOf({ filters = {} }: List): Names {
+  const words = Object.entries(filters).map(([name, { words: known, standard = "" }]) => [
+    name,
+    known && [standard, ...known],
+  ]);
+  return { source: null, ...Object.fromEntries(words) };
 }
 
-/** Reads one row more than a page has, with its cells. */
-async function readCells(pool: Pool, list: List, { chosen, after }: Choice): Promise<Row[]> {
+/** Reads one row more than a page has. */
+function readRows(pool: Pool, list: List, { chosen, after }: Choice): Promise<ListRow[]> {
   const { columns, filters = {} } = list;
-  const conditions = Object.entries(filters).map(
-    ([name, { where = (word: string) => `${name} = ${word}` }]) => ({
+  return readListRows(pool, list, {
+    selected: columns.map(({ select }) => select),
+    sourceId: chosen["source"] || null,
+    conditions: Object.entries(filters).map(([name, { where = (word: string) => `${name} = ${word}` }]) => ({
       word: chosen[name] || null,
       where,
-    }),
-  );
-  const selected = columns.map(({ select }) => select);
-  const sourceId = chosen["source"] || null;
-  const rows = await readListRows(pool, list, {
-    selected,
-    sourceId,
-    conditions,
+    })),
     after,
     limit: PAGE_ROWS + 1,
   });
-  return rows.map(({ position, values }) => ({
-    position,
-    cells: columns.map(({ show }, column) => show(...((values[column] ?? []) as never[]))),
-  }));
 }
 
 function renderList(page: ListPage, above: Html | undefined): Page {
   const { list, rows, after } = page;
   const { title, note, empty, columns, section = "overview" } = list;
   const last = rows.at(-1);
-  const isFiltered = after !== null || listChosen(page).length > 0;
+  const address = (position?: readonly string[]) =>
+    page.path + writeChoice(namesOf(list), page.chosen, position);
+  const isFiltered = after !== null || address() !== page.path;
   const table = () =>
     renderTable({
       title,
       cards: true,
       columns: columns.map(({ title: name, kind }) => (kind === undefined ? name : { title: name, kind })),
-      rows: rows.map(({ cells }) => cells),
+      rows: rows.map(({ values }) => columns.map(({ show }, at) => show(...((values[at] ?? []) as never[])))),
       keys: rows.map(({ position }) => position.join(" ")),
     });
   const body = html`<h1>${title}</h1>
@@ -160,22 +145,10 @@ function renderList(page: ListPage, above: Html | undefined): Page {
       ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
     </div>
     ${renderPaging({
-      first: after === null ? null : writeAddress(page),
-      next: page.hasMore && last !== undefined ? writeAddress(page, last.position) : null,
+      first: after === null ? null : address(),
+      next: page.hasMore && last !== undefined ? address(last.position) : null,
     })}`;
   return { title, body, section, live: after === null };
-}
-
-/** The words that are not as by default. */
-function listChosen({ list, chosen }: ListPage): [name: string, word: string][] {
-  return Object.entries(chosen).filter(([name, word]) => word !== (list.filters?.[name]?.standard ?? ""));
-}
-
-/** The address of a list; what is as by default is left out, and so is the position. */
-function writeAddress(page: ListPage, after: readonly string[] = []): string {
-  const parameters = new URLSearchParams(listChosen(page));
-  for (const key of after) parameters.append("after", key);
-  return parameters.size === 0 ? page.path : `${page.path}?${parameters.toString()}`;
 }
 
 function renderFilter({ list, path, chosen, sources }: ListPage): Html {

@@ -22,7 +22,7 @@ interface Choice {
   readonly limit: number;
 }
 
-interface ListRow {
+export interface ListRow {
   /** The sort keys, as the server writes them as text. */
   readonly position: readonly string[];
   /** The values of each column's expressions. */

@@ -1,7 +1,7 @@
 import { NANOS_PER_SECOND, tryParseInstant, type Instant } from "../../domain/order/instant.ts";
 import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { ORDER_MARKS, SORTS, type ListPosition } from "../../orders/orderList.sql.ts";
-import { readField } from "../page.ts";
+import { parseChoice, parsePosition, writeChoice, type Names } from "../lists/choice.ts";
 
 /** Times that a period may be of, with its ends as filters. */
 export const PERIODS = {
@@ -17,9 +17,7 @@ export const WITHIN = {
   "30d": { title: "30 days", hours: 720 },
 } as const;
 
-/**
- * The names in the address of the order list, with the words that mean something, the default first; null: any text.
- */
+/** The names in the address of the list of orders. */
 const NAMES = {
   q: null,
   source: null,
@@ -33,39 +31,27 @@ const NAMES = {
   sort: Object.keys(SORTS),
   dir: ["", "up"],
   is: ["", ...ORDER_MARKS],
-} as const satisfies Readonly<Record<string, readonly string[] | null>>;
+} as const satisfies Names;
 
 /** Choice that the address makes. A value that means nothing is as if it were absent. */
 export interface OrderListQuery extends Readonly<Record<keyof typeof NAMES, string>> {
   readonly after: ListPosition | null;
 }
 
-/** The maximum length of an external id; no other name is longer. */
-export const TEXT_LENGTH_MAX = 512;
-
 export function parseOrderList(address: Readonly<Record<string, unknown>>): OrderListQuery {
-  const words = Object.entries<readonly string[] | null>(NAMES).map(([name, known]) => {
-    const word = readField(address[name]).trim().slice(0, TEXT_LENGTH_MAX);
-    return [name, known === null || known.includes(word) ? word : known[0]];
-  });
-  const query = Object.fromEntries(words) as Record<keyof typeof NAMES, string>;
+  const query = parseChoice(NAMES, address);
   return {
     ...query,
     // A period that ends now has no other ends.
     ...(query.within !== "" && { from: "", until: "" }),
-    after: readPosition(address["after"]),
+    after: readPosition(parsePosition(address)),
   };
 }
 
 /** The query as an address; what is as by default is left out. `after` is left out unless it is given in `changes`. */
 export function writeOrderList(query: OrderListQuery, changes: Partial<OrderListQuery> = {}): string {
   const { after, ...words } = { ...query, after: null, ...changes };
-  const isSaid = ([name, word]: [string, string]) =>
-    word !== ((NAMES as Readonly<Record<string, readonly string[] | null>>)[name]?.[0] ?? "");
-  const parameters = new URLSearchParams(Object.entries(words).filter(isSaid));
-  const position = after === null ? [] : [after.at, after.sourceId, after.reference];
-  for (const part of position) parameters.append("after", String(part));
-  return parameters.size === 0 ? "" : `?${parameters.toString()}`;
+  return writeChoice(NAMES, words, after === null ? [] : [String(after.at), after.sourceId, after.reference]);
 }
 
 /** The filter on fields of orders; `now` ends a relative period. */
@@ -95,7 +81,7 @@ function readMinute(text: string): Instant | undefined {
 /** A bigint of Postgres. */
 const NANOS = /^(?:-?\d{1,18}|-?[1-8]\d{18})$/;
 
-function readPosition(given: unknown): ListPosition | null {
-  const [at = "", sourceId = "", reference = ""] = [given].flat().map(readField);
+function readPosition(given: readonly string[] | null): ListPosition | null {
+  const [at = "", sourceId = "", reference = ""] = given ?? [];
   return NANOS.test(at) ? { at: BigInt(at), sourceId, reference } : null;
 }

@@ -26,11 +26,11 @@ import { readField, redirect, sendRefusal, renderPaging, sendPage, type Page } f
 import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
+import { TEXT_LENGTH_MAX } from "../lists/choice.ts";
 import { listColumns, readMoment, type Moment } from "./delivery.ts";
 import {
   parseOrderList,
   PERIODS,
-  TEXT_LENGTH_MAX,
   toFieldFilter,
   WITHIN,
   writeOrderList,

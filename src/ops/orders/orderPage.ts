@@ -250,11 +250,9 @@ function renderValue(value: string | null): Html | string {
 
 /** Renders what the read API serves, and not what the last event claimed. */
 function renderSnapshot({ raw }: Delivery): Html {
-  const fields = redactDocument(raw, "order");
-  if (fields === null) return html``;
   return html`<details>
     <summary>The order object, redacted</summary>
-    ${renderFields(fields)}
+    ${renderFields(redactDocument(raw, "order"))}
   </details>`;
 }
 
