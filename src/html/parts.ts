@@ -22,8 +22,9 @@ export function renderHidden(sent: Sent): Html {
   )}`;
 }
 
-/** A redacted document's fields, one per line. */
-export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
+/** A redacted document's fields, one per line; null: it has none that could be told apart. */
+export function renderFields(fields: readonly { path: string; value: string | null }[] | null): Html {
+  if (fields === null) return html`<p>It is not a JSON object; none of it can be shown.</p>`;
   return html`<ul class="diff">
     ${fields.map(
       ({ path, value }) =>

@@ -50,7 +50,6 @@ export function makeEventRoutes(pool: Pool, refusedFolder: string): Router {
 
 function renderEvent(event: ReceivedEvent): Html {
   const { sourceId, seq, receivedAt, secretIndex, headers, body, isPending, decisions } = event;
-  const fields = redactDocument(body.toString(), "event");
   return html`${renderFacts({
       Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
       Received: renderInstant(receivedAt),
@@ -64,7 +63,7 @@ function renderEvent(event: ReceivedEvent): Html {
     <h2>Headers</h2>
     ${headers === null ? html`<p>They were erased with the order.</p>` : renderFields(listFields(headers))}
     <h2>Body</h2>
-    ${fields === null ? html`<p>It is not a JSON object; none of it can be shown.</p>` : renderFields(fields)}`;
+    ${renderFields(redactDocument(body.toString(), "event"))}`;
 }
 
 function renderDecisions({ sourceId, receivedAt, decisions }: ReceivedEvent): Html {
@@ -91,29 +90,9 @@ const REFUSED_NOTE =
 const NONE_KEPT =
   "None is kept. Set CAPTURE_REFUSED=10 for web, restart it, and wait for the next refused event. What is refused meanwhile is only counted.";
 
-/** Explains why all kept requests were refused, if the reason is the same. */
-const MEANINGS: Readonly<Record<string, string>> = {
-  signature_mismatch: "all well-formed and signed within the tolerance: the secret is wrong",
-  signature_missing: "all without the header that the scheme signs with: the provider uses another scheme",
-  secret_unreadable:
-    "and the secret is not written as the scheme needs it: another scheme, or a wrong secret",
-  timestamp_outside_tolerance: "all signed too long ago or ahead: a clock is wrong, or they are old requests",
-};
-
-/** Says in one sentence what the refused requests have in common. */
-function describeRefused(reasons: readonly string[]): string {
-  const counts = new Map<string, number>();
-  for (const reason of reasons) counts.set(reason, (counts.get(reason) ?? 0) + 1);
-  const [[only = ""] = [], ...others] = counts;
-  const each = [...counts].map(([reason, count]) => `${count} ${describeReason(reason)}`).join(", ");
-  const common = others.length === 0 ? MEANINGS[only] : undefined;
-  return `${reasons.length} kept${common === undefined ? `: ${each}` : `, ${common}`}.`;
-}
-
 function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt: Instant })[]): Html {
   return html`<h1>Refused webhooks</h1>
     <p>${renderSentence(REFUSED_NOTE)} <a href="/ops/calls?kind=webhook">All calls by minute</a></p>
-    ${requests.length > 0 && html`<p>${describeRefused(requests.map(({ reason }) => reason))}</p>`}
     ${requests.length === 0 && html`<p class="empty">${renderSentence(NONE_KEPT)}</p>`}
     ${requests.map(
       ({ sourceId, reason, refusedAt, headers, target, body }) =>

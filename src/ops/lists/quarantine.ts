@@ -224,7 +224,8 @@ function renderQuarantined(input: QuarantinedInput, viewer: Viewer): Page {
     <p>${mend}</p>
     ${renderEnd(input)} ${mayAct(viewer) && renderDeeds(input)}
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
-    ${renderBody(input)}
+    <p class="dim">${describeCount(input.body.length)} bytes</p>
+    ${renderFields(redactDocument(input.body.toString(), eventId === null ? "order" : "event"))}
     <p><a href="/ops/quarantine?reason=${encodeURIComponent(reason)}">All of this kind</a></p>`;
   return { title: `Quarantine ${quarantineId}`, body, section: "quarantine" };
 }
@@ -262,12 +263,4 @@ function renderDismissal(button: string, sent: Sent): Html {
       stays excepted from "complete up to".</span
     >
   </form>`;
-}
-
-function renderBody({ body, eventId }: QuarantinedInput): Html {
-  const fields = redactDocument(body.toString(), eventId === null ? "order" : "event");
-  const size = `${describeCount(body.length)} bytes`;
-  if (fields === null) return html`<p>${size} that are not a JSON object; none of it can be shown.</p>`;
-  return html`<p class="dim">${size}</p>
-    ${renderFields(fields)}`;
 }
