@@ -120,7 +120,7 @@ function renderFirstStep(source: Standing): Html {
       : leader === null
         ? "no poller runs: start `order-mirror poller`"
         : trouble !== null
-          ? "the provider could not be read yet"
+          ? "the provider cannot be read at the moment"
           : lastCycleEndedAt === null
             ? "the first read is under way"
             : `read, and the provider has no order; read again every ${describeSpan(intervalSeconds ?? 30)}`;
