@@ -11,16 +11,11 @@ const ED25519_KEY_BYTES = 32;
 const ED25519_PRIVATE_DER = Buffer.from("302e020100300506032b657004220420", "hex");
 const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
 
-export interface ReadSecrets {
-  /** Keys in the sequence of the secrets; those with a problem are left out. */
-  readonly keys: readonly KeyObject[];
-  /** Why they cannot be used; empty when they can. Never holds a secret. */
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-/** Turns secrets into keys, once, for checking signatures. */
-export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSecrets {
+/**
+ * Turns secrets into keys, once, for checking signatures. `problems` says why secrets cannot be used, and is empty when
+ * they can; neither it nor `warnings` holds a secret. `keys` has those without a problem, in the sequence of the secrets.
+ */
+export function readSecrets(secrets: readonly string[], scheme: Scheme) {
   const keys: KeyObject[] = [];
   const problems: string[] = [];
   const warnings: string[] = [];
@@ -29,7 +24,7 @@ export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSec
   for (const [index, secret] of secrets.entries()) {
     const name = `secret ${index + 1}`;
     const read = readKey(secret, scheme);
-    if ("problem" in read) {
+    if (read.problem !== undefined) {
       problems.push(`${name} ${read.problem}`);
       continue;
     }
@@ -63,9 +58,7 @@ export function isReadable(secret: string, { secretFormat }: Scheme): boolean {
   return decodeSecret(secret, secretFormat, "whpk_") !== undefined;
 }
 
-type ReadKey = { readonly key: KeyObject; readonly bytes: Buffer } | { readonly problem: string };
-
-function readKey(secret: string, scheme: Scheme): ReadKey {
+function readKey(secret: string, scheme: Scheme) {
   const { key: kind } = findAlgorithm(scheme.algorithm);
   const { secretFormat: format } = scheme;
   const bytes = decodeSecret(secret, format, "whpk_");
