@@ -121,12 +121,6 @@ function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | null
   return state.directory.zoneByCode(code);
 }
 
-export interface ResolvedTimes {
-  readonly pickupTime: Instant;
-  readonly deliveryTime: Instant;
-  readonly basis: "asap" | "busy_hours";
-}
-
 /** Lunch and dinner, local time. */
 const BUSY_HOURS: readonly Shift[] = [
   { fromMinute: 11 * 60 + 30, untilMinute: 13 * 60 + 30 },
@@ -157,7 +151,7 @@ function resolveTimes(options: {
   now: Instant;
   utcOffsetMinutes: number;
   fleetSpeed: number;
-}): ResolvedTimes {
+}) {
   const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
   // A fleet that works faster than real time also promises faster; otherwise every order would be absurdly early.
   const pace = Math.max(1, options.fleetSpeed);
