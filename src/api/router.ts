@@ -66,7 +66,7 @@ export function makeApiRouter(deps: ApiDeps): Middleware {
     v1.use(() => {
       throw new RefusedRequestError(READ_ONLY);
     });
-  else v1.use(...makeWriteThrough({ ...writes, authenticate, logger }));
+  else v1.use(makeWriteThrough({ ...writes, authenticate, logger }));
   v1.use(makeErrorAnswer(logger));
   const router = Router({ caseSensitive: true });
   router.use("/v1", v1);

@@ -1,4 +1,5 @@
-import express, { type Request, type RequestHandler } from "express";
+import { promisify } from "node:util";
+import express, { type Request, type RequestHandler, type Response } from "express";
 import type { ServerResponse } from "node:http";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
@@ -58,21 +59,15 @@ const PASSED_HEADERS = [
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
-export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
+export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
   const { authenticate, forward, logger } = deps;
-
-  const admit: RequestHandler = (request, _response, next) => {
-    authenticate(request, { writes: true });
+  return async (request, response) => {
+    const { sourceId } = authenticate(request, { writes: true });
     const { path } = readTarget(addressOf(request));
     const { reference } = matchEndpoint(CONTRACT_ENDPOINTS, request.method, path);
     if (MISLEADING.test(reference)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
-    next();
-  };
-
-  const pass: RequestHandler = async (request, response) => {
-    const { sourceId } = authenticate(request, { writes: true });
-    const body: unknown = request.body;
-    const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
+    const body = await readBody(request, response);
+    const bytes = body.length > 0 ? new Uint8Array(body) : undefined;
     const gone = untilClosed(response);
     let answer: ForwardedAnswer;
     try {
@@ -90,8 +85,6 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
     if (!(await mirror(deps, { sourceId, answer }))) response.setHeader("X-Mirrored", "later");
     sendAsItCame(response, answer);
   };
-
-  return [admit, takeBody, pass];
 }
 
 /** The address at the provider, also where the mirror is mounted below another path: the router has taken `/v1`. */
@@ -99,18 +92,17 @@ const addressOf = ({ url }: Request) => `/v1${url}`;
 
 const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
 
-/**
- * Puts the bytes of the body into `request.body`. A body whose bytes are gone is refused: the provider would get an
- * empty one.
- */
-const takeBody: RequestHandler = (request, response, next) => {
+/** The bytes of the body. A body whose bytes are gone is refused: the provider would get an empty one. */
+async function readBody(request: Request, response: Response): Promise<Buffer> {
   const read = takeReadBody(request);
-  if (read === undefined) return readRaw(request, response, next);
   if (read === "lost")
     throw new RefusedRequestError({ status: 500, code: "body_already_read", message: BODY_ALREADY_READ });
-  if (read.length > BODY_BYTES_MAX) throw new RefusedRequestError(TOO_LARGE);
-  next();
-};
+  if (read === undefined) await promisify(readRaw)(request, response);
+  const body: unknown = read ?? request.body;
+  if (!Buffer.isBuffer(body)) return Buffer.alloc(0);
+  if (body.length > BODY_BYTES_MAX) throw new RefusedRequestError(TOO_LARGE);
+  return body;
+}
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(
