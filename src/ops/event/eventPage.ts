@@ -90,9 +90,29 @@ const REFUSED_NOTE =
 const NONE_KEPT =
   "None is kept. Set CAPTURE_REFUSED=10 for web, restart it, and wait for the next refused event. What is refused meanwhile is only counted.";
 
+/** Explains why all kept requests were refused, if the reason is the same. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  signature_mismatch: "all well-formed and signed within the tolerance: the secret is wrong",
+  signature_missing: "all without the header that the scheme signs with: the provider uses another scheme",
+  secret_unreadable:
+    "and the secret is not written as the scheme needs it: another scheme, or a wrong secret",
+  timestamp_outside_tolerance: "all signed too long ago or ahead: a clock is wrong, or they are old requests",
+};
+
+/** Says in one sentence what the refused requests have in common. */
+function describeRefused(reasons: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const reason of reasons) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  const [[only = ""] = [], ...others] = counts;
+  const each = [...counts].map(([reason, count]) => `${count} ${describeReason(reason)}`).join(", ");
+  const common = others.length === 0 ? MEANINGS[only] : undefined;
+  return `${reasons.length} kept${common === undefined ? `: ${each}` : `, ${common}`}.`;
+}
+
 function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt: Instant })[]): Html {
   return html`<h1>Refused webhooks</h1>
     <p>${renderSentence(REFUSED_NOTE)} <a href="/ops/calls?kind=webhook">All calls by minute</a></p>
+    ${requests.length > 0 && html`<p>${describeRefused(requests.map(({ reason }) => reason))}</p>`}
     ${requests.length === 0 && html`<p class="empty">${renderSentence(NONE_KEPT)}</p>`}
     ${requests.map(
       ({ sourceId, reason, refusedAt, headers, target, body }) =>
