@@ -1,5 +1,4 @@
 import { assertReachable } from "../database/explainDatabaseError.ts";
-import { prepareLogin, type Group } from "../database/logins.ts";
 import type { Config } from "../config/config.ts";
 import { startEmbeddedPostgres } from "../postgres/embeddedPostgres.ts";
 import { makeShutdown, type Shutdown } from "../process/shutdown.ts";
@@ -9,11 +8,6 @@ export interface OpenDatabase {
   /** Postgres itself, also where the roles' own connections go through a pooler. */
   readonly url: string;
   readonly embedded: boolean;
-  /**
-   * The same database with the login of a process. In the embedded server the login is created, with the rights of only
-   * these groups; elsewhere it is the given one.
-   */
-  enterAs(process: string, groups: readonly Group[]): Promise<string>;
   /** Stops the embedded server if this process started it. */
   close(): Promise<void>;
 }
@@ -28,24 +22,13 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
   const given = config.databaseDirectUrl ?? config.databaseUrl;
   if (given !== null) {
     await assertReachable(given);
-    return {
-      url: given,
-      embedded: false,
-      enterAs: () => Promise.resolve(given),
-      close: () => Promise.resolve(),
-    };
+    return { url: given, embedded: false, close: () => Promise.resolve() };
   }
   const server = await startEmbeddedPostgres({
     dataDir: config.dataDir,
     onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
   });
-  const { url } = server;
-  return {
-    url,
-    embedded: true,
-    enterAs: (process, groups) => prepareLogin(url, { name: `mirror_${process}`, groups }),
-    close: server.stop,
-  };
+  return { url: server.url, embedded: true, close: server.stop };
 }
 
 /**

@@ -4,7 +4,13 @@ import { answerOnly, serve, type WebAddress } from "./serve.ts";
 import { provideCredentials, type MadeCredentials } from "../config/credentials.ts";
 import { checkAddress } from "../process/checkAddress.ts";
 import { listen } from "../process/httpServer.ts";
-import { ALL_GROUPS, readLogin, describeMissingGroups, type Group } from "../database/logins.ts";
+import {
+  ALL_GROUPS,
+  prepareLogin,
+  readLogin,
+  describeMissingGroups,
+  type Group,
+} from "../database/logins.ts";
 import { assertMigrated } from "../database/migrations.ts";
 import { withPool } from "../database/database.ts";
 import { isConnectionLost } from "../database/databaseErrors.ts";
@@ -69,7 +75,10 @@ export async function runService(options: {
       else for (const remark of await assertMigrated(database.url)) logger.warn(remark);
       const groups = options.groups ?? ALL_GROUPS;
       signal.throwIfAborted();
-      const databaseUrl = await database.enterAs(service, groups);
+      // Elsewhere the given login is the process's own.
+      const databaseUrl = database.embedded
+        ? await prepareLogin(database.url, { name: `mirror_${service}`, groups })
+        : database.url;
       const login = await withPool({ url: databaseUrl, ...RIGHTS_POOL }, readLogin);
       for (const { sentence, fix } of describeMissingGroups(login, groups)) logger.error({ fix }, sentence);
       signal.throwIfAborted();

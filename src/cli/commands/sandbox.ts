@@ -1,7 +1,7 @@
+import { once } from "node:events";
 import type { Command } from "commander";
-import { openDatabase } from "../../mirror/openDatabase.ts";
+import { withDatabase } from "../../mirror/openDatabase.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
-import { makeShutdown } from "../../process/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { MARK } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";
@@ -45,25 +45,17 @@ export function register(program: Command): void {
 async function runSandbox(): Promise<void> {
   const config = readConfig();
   const logger = makeLogger({ level: config.logLevel, format: config.logFormat, service: "sandbox" });
-  const shutdown = makeShutdown({ logger });
-  shutdown.listen();
-  try {
-    const sandbox = await shutdown.start(async () => {
-      const database = await openDatabase(config);
-      shutdown.onShutdown("database", () => database.close());
-      shutdown.signal.throwIfAborted();
-      const { sandboxPort: port, sandboxSeed: seed } = config;
-      const started = await startSandbox({ databaseUrl: database.url, port, seed, logger });
-      shutdown.onShutdown("sandbox", () => started.close());
+  const { sandboxPort: port, sandboxSeed: seed } = config;
+  await withDatabase(config, async ({ url: databaseUrl }, { start, onShutdown, signal }) => {
+    const sandbox = await start(async () => {
+      const started = await startSandbox({ databaseUrl, port, seed, logger });
+      onShutdown("sandbox", () => started.close());
       return started;
     });
     printLine(`The sandbox answers on ${sandbox.url}; control it on ${sandbox.url}/_sandbox.`);
     printLine("Keys: dos_live_sandbox, dos_test_sandbox.");
-  } catch (error) {
-    if (shutdown.signal.aborted) return;
-    await shutdown.run("the start failed");
-    throw error;
-  }
+    if (!signal.aborted) await once(signal, "abort");
+  });
 }
 
 function list({ json }: TriggerOptions): void {
