@@ -270,7 +270,9 @@ export function parseAnswer<Schema extends z.ZodType>(
   throw makeUnreadable(endpoint, answer, describeMistakes(result.error));
 }
 
-/** The system's or fetch's code, empty if there is none; fetch hides it in a cause. Codes only: texts may quote input. */
+/**
+ * The system's or fetch's code, empty if there is none; fetch hides it in a cause. Codes only: texts may quote input.
+ */
 function findCode(error: unknown): string {
   let cause = error;
   while (cause instanceof Error) {
