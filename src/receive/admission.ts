@@ -61,7 +61,7 @@ function outcomeOf(reason: SignatureRefusal): ReceiveOutcome {
 
 /**
  * Every value of every header, by its name in lower case. Node's own list is not used: in some supported releases
- * (20.19 among them) it throws if a header is called `__proto__`. @internal
+ * (20.19 among them) it throws if a header is called `__proto__`.
  */
 export function listHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): NodeJS.Dict<string[]> {
   const headers = Object.create(null) as NodeJS.Dict<string[]>;
