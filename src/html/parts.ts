@@ -4,16 +4,9 @@ import { html, type Html } from "./html.ts";
 /** Fields that the form of an action sends besides its visible ones. */
 export type Sent = Readonly<Record<string, string>>;
 
-/** The button of an action: a form that sends only what is given. `look` is the class of the form. */
-export function renderAction(
-  address: string,
-  label: string,
-  { sent = {}, look }: { sent?: Sent; look?: string } = {},
-): Html {
-  const attributes = look !== undefined && html`class="${look}"`;
-  return html`<form method="post" action="${address}" ${attributes}>
-    ${renderHidden(sent)}<button>${label}</button>
-  </form>`;
+/** The button of an action: a form that sends only what is given. */
+export function renderAction(address: string, label: string, sent: Sent = {}): Html {
+  return html`<form method="post" action="${address}">${renderHidden(sent)}<button>${label}</button></form>`;
 }
 
 export function renderHidden(sent: Sent): Html {

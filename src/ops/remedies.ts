@@ -160,7 +160,7 @@ export const sayDone: RequestHandler = ({ query }, response, next) => {
 /** The way to take a dismissal back: of one entry its button, of many their list. */
 function renderDismissed(subject: string): Html {
   if (!/^\d+$/.test(subject)) return html`<a href="/ops/quarantine?state=dismissed">See them</a>`;
-  return renderAction("/ops/quarantine/retry", "Process again", { sent: { id: subject, through: subject } });
+  return renderAction("/ops/quarantine/retry", "Process again", { id: subject, through: subject });
 }
 
 /** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
@@ -178,7 +178,7 @@ async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
 export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
   const { of, button, warning }: Remedy = REMEDIES[name];
   if (!mayAct(viewer)) return html``;
-  const action = renderAction(`/ops/${name}`, button, { sent: { [of]: subject } });
+  const action = renderAction(`/ops/${name}`, button, { [of]: subject });
   if (warning === undefined) return action;
   return html`<details>
     <summary>${button} …</summary>

@@ -199,7 +199,7 @@ async function renderDeedsOnAll({ chosen, rows, viewer }: ListPage, pool: Pool):
       ${describeCount(reads)}; reads that name no order, and stay here: ${describeCount(unnamed)}. Input that
       still fails returns under a new number.
     </p>
-    ${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, { sent, look: "row" })}
+    ${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, sent)}
     ${renderDismissal(`Dismiss ${describeCount(events + reads + unnamed)}`, sent)}
   </details>`;
 }
@@ -242,7 +242,7 @@ function renderDeeds({ quarantineId, reference, eventId, state }: QuarantinedInp
   return html`<h2>Actions</h2>
     ${
       retryable
-        ? renderAction(RETRY, retry, { sent, look: "row" })
+        ? renderAction(RETRY, retry, sent)
         : html`<p>
             It names no order, so it cannot be read again alone; the next walk over it does so automatically.
           </p>`

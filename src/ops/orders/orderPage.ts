@@ -193,10 +193,7 @@ const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
 
 function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;
-  const announcement = explainAnnouncement(entry, around.unannounced);
-  const announcementLine =
-    announcement !== null &&
-    html`<p>${announcement.lost && html`<span class="warn">LOST</span> `}${announcement.sentence}</p>`;
+  const found = verdict === "applied" && around.unannounced.find(({ version }) => version === entry.version);
   return html`<div class="decision">
     <p>
       <strong>${via}</strong> ${eventType ?? ""} ${eventId !== null && linkEvent(entry.sourceId, eventId)}
@@ -204,7 +201,8 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
       <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict.toUpperCase()}</span>
       ${conflict && html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>`}
     </p>
-    ${!isUsual(entry) && html`<p>${explainVerdict(entry)}</p>`} ${announcementLine}
+    ${!isUsual(entry) && html`<p>${explainVerdict(entry)}</p>`}
+    ${found && html`<p>${found.state === "lost" && html`<span class="warn">LOST</span> `}${ANNOUNCEMENTS[found.state]}</p>`}
   </div>`;
 }
 
@@ -256,8 +254,6 @@ function renderSnapshot({ raw }: Delivery): Html {
   </details>`;
 }
 
-const READS = new Set<TimelineEntry["via"]>(["poll", "backfill", "refetch", "verify"]);
-
 /** Explains the decision on an observation in one sentence. */
 function explainVerdict({ verdict, reason, conflict }: TimelineEntry): string {
   const because = reason === null || verdict === "confirmed" ? "" : `: ${reason}`;
@@ -265,20 +261,10 @@ function explainVerdict({ verdict, reason, conflict }: TimelineEntry): string {
   return `${VERDICT_SENTENCES[verdict]}${because}.${clash}`;
 }
 
+/** Sentences of how a change that a read found first relates to events. */
 const ANNOUNCEMENTS: Readonly<Record<UnannouncedChange["state"], string>> = {
   waiting: "No event has announced it yet; one may still arrive.",
   late: "Its event arrived after this read: late, not lost.",
   lost: "Its event never arrived: lost, and repaired by this read.",
   not_announced: "The provider does not announce changes to this status.",
 };
-
-/** Explains in one sentence how a change that a read found first relates to events; null if there is nothing to say. */
-function explainAnnouncement(
-  entry: TimelineEntry,
-  unannounced: readonly UnannouncedChange[],
-): { lost: boolean; sentence: string } | null {
-  if (entry.verdict !== "applied" || !READS.has(entry.via)) return null;
-  const change = unannounced.find(({ version }) => version === entry.version);
-  if (change === undefined) return null;
-  return { lost: change.state === "lost", sentence: ANNOUNCEMENTS[change.state] };
-}

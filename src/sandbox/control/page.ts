@@ -131,7 +131,7 @@ function renderMoves(row: OrderRow): Html {
   const path = `/_sandbox/orders/${encodeURIComponent(row.reference)}`;
   return html`<div class="actions">
     ${renderAction(`${path}/step`, next)}
-    ${renderAction(`${path}/step`, `${next}, event lost`, { sent: { lose: "true" } })}
+    ${renderAction(`${path}/step`, `${next}, event lost`, { lose: "true" })}
     ${renderAction(`${path}/cancel`, "Fleet cancels")}
   </div>`;
 }
