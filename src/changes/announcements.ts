@@ -17,12 +17,6 @@ const LISTENER = {
   query_timeout: 5_000,
 };
 
-export interface Announcer {
-  /** Announces the changes among committed decisions, soon. Never throws and never waits. */
-  announce(decisions: readonly Decision[]): void;
-  close(): Promise<void>;
-}
-
 /**
  * Announces committed changes to the processes that stream them. An announcement may be lost: readers then see the
  * changes at their next look.
@@ -30,27 +24,25 @@ export interface Announcer {
  * A notification in the transaction of the changes would be simpler, but its commit takes a lock of the whole server,
  * and writers would wait for each other.
  */
-export function makeAnnouncer({ pool, clock }: { pool: Pool; clock: Clock }): Announcer {
-  let announcing: Promise<void> | undefined;
-  let isDue = false;
-
-  async function announceAll(): Promise<void> {
-    while (isDue) {
-      isDue = false;
+export function makeAnnouncer({ pool, clock }: { pool: Pool; clock: Clock }) {
+  const loop = makeLoop({
+    async run(signal) {
       // What keeps Postgres from taking an announcement keeps it from taking changes, and that is logged.
       await notifyChanges(pool).catch(() => undefined);
-      await clock.sleep(PAUSE_MS);
-    }
-    announcing = undefined;
-  }
-
-  return {
-    announce(decisions) {
-      if (!decisions.some(isChange)) return;
-      isDue = true;
-      announcing ??= announceAll();
+      await clock.sleep(PAUSE_MS, signal);
     },
-    close: async () => announcing,
+    everyMs: Infinity,
+    pausesFirst: true,
+    onError: () => undefined,
+    clock,
+  });
+  loop.start();
+  return {
+    /** Announces the changes among committed decisions, soon. Never throws and never waits. */
+    announce(decisions: readonly Decision[]): void {
+      if (decisions.some(isChange)) loop.wake();
+    },
+    close: loop.stop,
   };
 }
 
