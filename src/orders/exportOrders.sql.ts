@@ -111,7 +111,7 @@ const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0
 /** What Postgres calls these types in its answers. */
 const [INT8, TIMESTAMPTZ] = [20, 1184];
 
-/** Lines of orders in CSV (RFC 4180: CRLF between lines, quotes where needed), with the names of the columns before them. */
+/** Lines of orders in CSV (RFC 4180: CRLF between lines, quotes where needed), after the names of the columns. */
 export function writeCsv({ fields, rows }: ExportRows, hasHead = true): string {
   const head = hasHead ? [fields.map(({ name }) => name)] : [];
   const lines = rows.map((row) => row.map((value, index) => writeCell(value, fields[index]?.dataTypeID)));

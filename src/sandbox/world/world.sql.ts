@@ -22,7 +22,8 @@ export function makeSandboxPool(databaseUrl: string): Pool {
     max: CONNECTIONS_MAX,
     types,
   });
-  // What uses a connection that breaks rejects, and the next use replaces it; without listeners it would end the process.
+  // What uses a connection that breaks rejects, and the next use replaces it. Without listeners it would end the
+  // process.
   pool.on("error", ignore).on("connect", (client) => client.on("error", ignore));
   return pool;
 }
