@@ -4,7 +4,7 @@ import type { RateRule } from "../../../src/domain/window/rate.ts";
 import { makeBudget, type Budget, type PolicyName } from "../../../src/provider/budget.ts";
 import { makeForward } from "../../../src/api/forward.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { systemClock } from "../../../src/process/clock.ts";
+import { systemClock, type Clock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -18,6 +18,7 @@ import {
   startScriptedProvider,
   text,
 } from "../../support/providers/scriptedProvider.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { serve, type TestServer } from "../../support/http/serve.ts";
 
@@ -33,9 +34,9 @@ const { database } = await openTestDatabase();
 
 await addSource(database.pool, "live");
 const plenty = { requestsMax: 100_000, windowMs: 1_000 };
-const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>): Budget => {
+const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>, clock: Clock = systemClock): Budget => {
   const all = { sustained: plenty, "order-list": plenty, geocoding: plenty, ...limits };
-  return makeBudget({ clock: systemClock, limits: all });
+  return makeBudget({ clock, limits: all });
 };
 
 /** Counts what waits for its turn. */
@@ -349,21 +350,27 @@ describe("the provider's rates", () => {
   });
 
   it("let a request wait briefly, in the sequence of arrival", async () => {
-    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 600 } }));
+    const clock = makeSimulatedClock();
+    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 1_000 } }, clock));
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
     const send = (name: string) => ask("PATCH", `/v1/orders/${name}`, { body: "{}", server });
-    const first = await send("DO-1");
+    expect(await send("DO-1")).toMatchObject({ status: 200 });
     const second = send("DO-2");
     await expect.poll(() => budget.waiting).toBe(1);
     const third = send("DO-3");
-    expect([first.status, (await second).status, (await third).status]).toEqual([200, 200, 200]);
+    await expect.poll(() => budget.waiting).toBe(2);
+    await clock.runUntil(60_000);
+    expect(await second).toMatchObject({ status: 200 });
+    await clock.runUntil(120_000);
+    expect(await third).toMatchObject({ status: 200 });
     expect(asked()).toEqual(["PATCH /v1/orders/DO-1", "PATCH /v1/orders/DO-2", "PATCH /v1/orders/DO-3"]);
     await server.close();
   });
 
   it("drop a request whose caller disconnects before its turn", async () => {
-    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 750 } }));
+    const clock = makeSimulatedClock();
+    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 1_000 } }, clock));
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
     await ask("PATCH", "/v1/orders/DO-FIRST", { body: "{}", server });
@@ -373,6 +380,7 @@ describe("the provider's rates", () => {
     leaving.abort();
     await expect(left).rejects.toThrow(/abort/);
     await expect.poll(() => budget.waiting).toBe(0);
+    await clock.runUntil(60_000);
     expect(await ask("PATCH", "/v1/orders/DO-STAYS", { body: "{}", server })).toMatchObject({ status: 200 });
     expect(asked()).toEqual(["PATCH /v1/orders/DO-FIRST", "PATCH /v1/orders/DO-STAYS"]);
     await server.close();
