@@ -259,7 +259,7 @@ comment on column reporting.webhook_reliability.event_received_at     is 'When t
 comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
 
 create view mirror.exceptions as
-select source_id, reference, (array_agg(kind order by kind = 'late_event', found_at))[1] as kind, min(found_at) as found_at
+select source_id, reference, (array_agg(kind order by kind = 'late_event', found_at))[1] as kind, min(found_at) as found_at, entry
 from (
   select source_id, reference, reason as kind, quarantined_at as found_at,
     -- What names no order cannot be told apart: each entry may be another one.

@@ -19,6 +19,8 @@ export interface OrderSurroundings {
   /** Numbers of its open quarantine entries, newest first, at most 20. */
   readonly quarantineIds: readonly string[];
   readonly unannounced: readonly UnannouncedChange[];
+  /** The kind of its row in mirror.exceptions; null if what is proved includes the order. */
+  readonly exception: string | null;
 }
 
 export async function readOrderSurroundings(
@@ -37,7 +39,8 @@ export async function readOrderSurroundings(
        array(select quarantine_id::text from mirror.quarantine
          where source_id = $1 and reference = $2 and state = 'open' order by quarantine_id desc limit 20) as "quarantineIds",
        coalesce((select json_agg(json_build_object('version', version::text, 'state', state))
-         from mirror.unannounced_changes where source_id = $1 and reference = $2), '[]') as unannounced
+         from mirror.unannounced_changes where source_id = $1 and reference = $2), '[]') as unannounced,
+       (select kind from mirror.exceptions where source_id = $1 and reference = $2 limit 1) as exception
      from (values (1)) one left join mirror.refetches r on r.source_id = $1 and r.reference = $2`,
     [sourceId, reference],
   );

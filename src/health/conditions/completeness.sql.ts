@@ -200,8 +200,8 @@ export const COMPLETENESS_CONDITIONS: readonly Rule<Completeness & Polling>[] = 
     forSeconds: 1_800,
     noticedAfterSeconds: 300,
     remedy:
-      "Check the orders in quarantine, and ask the provider why they cannot be read; they are retried automatically.",
-    page: "/ops/quarantine",
+      "Look at why each is excluded, and ask the provider about those that it does not show; they are read again automatically.",
+    page: "/ops/exceptions",
     button: "reread",
     holds: ({ exceptions }) => exceptions > 0,
     since: ({ oldestExceptionAt }) => oldestExceptionAt,

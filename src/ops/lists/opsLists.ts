@@ -3,7 +3,7 @@ import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { sourceAddress } from "../../health/pageAddresses.ts";
 import { html } from "../../html/html.ts";
 import { renderInstant, renderMinute } from "../../html/parts.ts";
-import { describeWord, linkEvent } from "../phrases.ts";
+import { describeException, describeWord, linkEvent } from "../phrases.ts";
 import { count, delay, ORDER, period, sentence, SOURCE, text, time, type List } from "./list.ts";
 
 const LOST_DELAY = "extract(epoch from found_at) - version / 1000000000.0";
@@ -79,6 +79,27 @@ const REFETCHES: List = {
   keys: { next_attempt_at: "timestamptz", source_id: "text", reference: "text" },
   ascending: true,
   from: (rows) => `mirror.refetches where ${rows}`,
+};
+
+/** The orders behind "except for". */
+const EXCEPTIONS: List = {
+  title: "Exceptions, now",
+  note: "Orders that “complete up to” excludes, whatever it says. A good read of the order ends its exception.",
+  empty: "No order is excluded from “complete up to”.",
+  columns: [
+    ORDER,
+    SOURCE,
+    { title: "Why", kind: "sentence", select: ["kind"], show: describeException },
+    time("Since", "found_at"),
+  ],
+  keys: {
+    found_at: "timestamptz",
+    source_id: "text",
+    "coalesce(reference, '')": "text",
+    "coalesce(entry, 0)": "bigint",
+  },
+  ascending: true,
+  from: (rows) => `mirror.exceptions where ${rows}`,
 };
 
 const OUTCOMES: Readonly<Record<string, string>> = {
@@ -224,6 +245,7 @@ export const OPS_LISTS: Readonly<Record<string, List>> = {
   "/lost": LOST,
   "/waiting": WAITING,
   "/refetches": REFETCHES,
+  "/exceptions": EXCEPTIONS,
   "/calls": CALLS,
   "/walks": WALKS,
   "/gaps": GAPS,

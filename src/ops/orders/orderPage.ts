@@ -19,7 +19,7 @@ import {
   type UnannouncedChange,
 } from "../../orders/orderStory.sql.ts";
 import { mayAct, readField, sendRefusal, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
-import { linkEvent, renderFreshness } from "../phrases.ts";
+import { describeException, linkEvent, renderFreshness } from "../phrases.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { readMoment, renderDelivery, type Moment } from "./delivery.ts";
 import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.ts";
@@ -116,6 +116,13 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   const lost = around.unannounced.filter(({ state }) => state === "lost").length;
   const quarantined = around.quarantineIds;
   return html`${
+    around.exception !== null &&
+    html`<p>
+      ${renderAlert("Exception")}: “complete up to” excludes this order, because
+      ${describeException(around.exception)}. A good read ends that.
+    </p>`
+  }
+  ${
     conflicts > 0 &&
     html`<p>
       ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Read it

@@ -86,7 +86,7 @@ function renderStanding({ standing }: SourcePage): Html {
   return renderFacts({
     Polling: describePolling(standing),
     "Complete up to": html`<a href="/ops/walks${query}">${renderInstant(safeThrough)}</a>`,
-    "Exceptions to that": exceptions === 0 ? "0" : renderAlert(link("quarantine", exceptions)),
+    "Exceptions to that": exceptions === 0 ? "0" : renderAlert(link("exceptions", exceptions)),
     "Proofs withdrawn": link("breaches", breaches),
     Gaps: link("gaps", gaps),
     "History from": renderInstant(historySince),

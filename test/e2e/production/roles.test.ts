@@ -156,6 +156,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/sources/live",
     "/ops/gaps",
     "/ops/breaches",
+    "/ops/exceptions",
     "/ops/outgoing",
     "/readyz",
   ]) {

@@ -78,7 +78,7 @@ describe("the lists", () => {
   });
 
   it("say what would be here", async () => {
-    for (const path of ["/ops/gaps", "/ops/breaches", "/ops/tasks", "/ops/refetches"]) {
+    for (const path of ["/ops/gaps", "/ops/breaches", "/ops/tasks", "/ops/refetches", "/ops/exceptions"]) {
       expect((await read(path)).page).toMatch(/class="empty">[A-Z][^<]{20,}\.</);
     }
     expect((await read("/ops/tasks?state=failed")).text).toContain("Nothing matches this choice.");
@@ -99,6 +99,23 @@ describe("the lists", () => {
     );
     expect((await read("/ops/breaches?state=open")).text).toContain("live ORD-7 Late event");
     expect((await read("/ops/breaches?state=closed")).text).toContain("Nothing matches");
+  });
+
+  it("name every order that “complete up to” excludes, and why", async () => {
+    await database.pool.query(`
+      insert into mirror.refetches (source_id, reference, reason, unconfirmed)
+      select 'live', 'ORD-UNCONFIRMED-' || n, 'not listed', true from generate_series(1, 60) n;
+      insert into mirror.quarantine (source_id, via, reason, quarantined_at)
+      select 'live', 'poll', 'unreadable_order', '2026-01-01' from generate_series(1, 60)`);
+    expect((await read("/ops/exceptions")).text).toContain(
+      "– live what was read of it could not be understood",
+    );
+    const whole = await walk(
+      "/ops/exceptions",
+      /(the reads of its time did not show it|could not be understood)/g,
+    );
+    expect(whole).toHaveLength(120);
+    await database.pool.query("delete from mirror.refetches; delete from mirror.quarantine");
   });
 });
 

@@ -89,8 +89,12 @@ describe("an order's page", () => {
       expect((await read(address)).text).toMatch(/Waiting for a single read: requested \d+ s ago;/);
       await pool.query(`update mirror.refetches set attempts = 1, missed_at = 1,
         next_attempt_at = clock_timestamp() + interval '301 s'`);
-      expect((await read(address)).text).toMatch(
+      const missed = (await read(address)).text;
+      expect(missed).toMatch(
         /tried once so far, and the provider answered that there is no such order; the poller does it not before 5 min \d s have passed\./,
+      );
+      expect(missed).toContain(
+        "Exception : “complete up to” excludes this order, because a single read did not find it.",
       );
       const { rows } = await pool.query("delete from mirror.refetches returning reference");
       expect(rows).toEqual([{ reference }]);
