@@ -1,5 +1,5 @@
 /**
- * How the API answers: JSON with `request_id`, ETags, large answers in slices, and one body for every error.
+ * The API's answers: JSON with `request_id`, ETags, large answers in slices, and one body for every error.
  *
  * Orders are sent as the provider wrote them, so answers are put together as text. `authenticate.ts` decides who may
  * read and write which source. Start at `sendJson` and `makeErrorAnswer`.
@@ -97,8 +97,9 @@ function holdUnread(response: ServerResponse, bytes: number, { unread, client }:
 }
 
 /**
- * As `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each part is written
- * in a turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
+ * Sends JSON like `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each
+ * part is written in a turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of
+ * it.
  */
 export async function sendJsonParts(
   response: ServerResponse,

@@ -6,7 +6,7 @@ import type { Subject } from "./subject.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /**
- * One observation, or input that has no order to apply, with the columns that the statement reads and those of the
+ * An observation, or input that has no order to apply, with the columns that the statement reads and those of the
  * order's fields.
  */
 export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | boolean | Instant | null>>> {

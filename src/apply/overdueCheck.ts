@@ -29,8 +29,8 @@ export function makeOverdueCheck(deps: OverdueCheckDeps) {
   const { takeOverdue, findFirstPending, applyEvents, clock, logger } = deps;
   let passes = 0;
   /**
-   * Where the next pass begins. While a report holds a snapshot, entries of decided events cannot be removed, and each
-   * pass would read them all again.
+   * The position from which the next pass begins. While a report holds a snapshot, entries of decided events cannot be
+   * removed, and each pass would read them all again.
    */
   let firstSeq = 0;
 

@@ -165,7 +165,7 @@ export async function readChanges(
 }
 
 /**
- * What can be claimed to a reader who has been given every change up to position `given`. The fence was read before the
+ * The claim to a reader who has been given every change up to position `given`. The fence was read before the
  * proof, so a change that the proof was made from is either before the fence or beyond it, never skipped.
  */
 function claimAt(given: bigint, { safeThrough, safePosition, exceptions }: FeedRow): Completeness | null {

@@ -17,7 +17,7 @@ import type { CursorStore } from "./cursorStores.sql.ts";
 
 export interface ChangesOptions {
   /**
-   * Where to begin if the store has no position: with a `snapshot` of all orders (default), with the `beginning` of the
+   * The beginning if the store has no position: with a `snapshot` of all orders (default), with the `beginning` of the
    * kept feed, with the `latest` change, or after a position.
    */
   readonly after?: "snapshot" | "beginning" | "latest" | (string & {}) | undefined;

@@ -70,7 +70,7 @@ function makeEndpointSchema(isUnknown: (sourceId: string) => boolean) {
 const digest = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
 /**
- * What is wrong with secrets that we sign with, one sentence each. Receivers accept a message if one of their secrets
+ * The faults of secrets that we sign with, one sentence each. Receivers accept a message if one of their secrets
  * signed it, so several allow rotation. A provider may issue short ones; ours are long enough not to be guessed.
  */
 export function listOwnSecretProblems(secrets: readonly string[]): string[] {

@@ -251,7 +251,7 @@ const RECORD_RUN = `
   set checksum = excluded.checksum, program = excluded.program, ran_at = clock_timestamp()`;
 
 /**
- * What ran in this database, ordered by name: nothing in a new one. Undefined when it holds a schema `mirror`, or
+ * Lists what ran in this database, ordered by name: nothing in a new one. Undefined when it holds a schema `mirror`, or
  * tables of migrations, that this program did not make.
  */
 async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefined> {

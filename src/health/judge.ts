@@ -22,8 +22,8 @@ export interface Judgement {
   /** Conditions that have not held long enough to be reported, but long enough to be noticed, in the same order. */
   readonly beginning: readonly Holding[];
   /**
-   * Those whose start is unknown and that this process has not seen for long enough to report them. Another process, or
-   * this one before a restart, may have seen them for longer: an alert about one goes on.
+   * Problems whose start is unknown and that this process has not seen for long enough to report them. Another process,
+   * or this one before a restart, may have seen them for longer: an alert about one goes on.
    */
   readonly doubtful: readonly Holding[];
   /** Names of the conditions whose facts are unknown here; nothing is reported about them. */

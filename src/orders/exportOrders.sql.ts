@@ -108,7 +108,7 @@ export async function* readExport(
  */
 const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 
-/** What Postgres calls these types in its answers. */
+/** Names that Postgres gives these types in its answers. */
 const [INT8, TIMESTAMPTZ] = [20, 1184];
 
 /** Lines of orders in CSV (RFC 4180: CRLF between lines, quotes where needed), after the names of the columns. */

@@ -75,8 +75,8 @@ export async function setEndpointPaused(
 }
 
 /**
- * What makes a delivery one that is to be sent again: under another id, so that the late end of an attempt under way
- * changes nothing of it.
+ * The assignments that make a delivery one that is to be sent again: under another id, so that the late end of an
+ * attempt under way changes nothing of it.
  */
 export const AGAIN = `delivery_id = default, state = 'pending', attempts = 0, next_attempt_at = clock_timestamp(),
   delivered_at = null, created_at = clock_timestamp()`;

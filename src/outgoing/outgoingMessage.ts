@@ -7,8 +7,8 @@ import { redactOrder } from "../wire/redactOrder.ts";
 
 export interface OutgoingMessage {
   /**
-   * The same in every attempt and replay, so that the receiver can detect repetitions. Derived from the message's
-   * content, not from its position in the feed: it stays the same when the database moves.
+   * An id that is the same in every attempt and replay, so that the receiver can detect repetitions. Derived from the
+   * message's content, not from its position in the feed: it stays the same when the database moves.
    */
   readonly id: string;
   readonly body: Buffer;

@@ -52,7 +52,7 @@ export async function findServerUser(cluster: string): Promise<ServerUser | unde
 }
 
 /**
- * How the programs name `folder` when they run in it. Under root, a data folder is often below a folder that only root
+ * The programs' name of `folder` when they run in it. Under root, a data folder is often below a folder that only root
  * may enter. The process that starts the server enters it while it is still root. The kernel does not check the path to
  * the current folder again, so the account needs no rights except on its own folder.
  */

@@ -2,8 +2,8 @@ import type { Clock } from "./clock.ts";
 
 export interface LoopOptions {
   /**
-   * One run. Resolves with the milliseconds to pause before the next one: undefined for `everyMs`, Infinity to wait for
-   * `wake`. `stop` aborts the signal. A run must not wait for the loop's own `stop`.
+   * Runs once. Resolves with the milliseconds to pause before the next one: undefined for `everyMs`, Infinity to wait
+   * for `wake`. `stop` aborts the signal. A run must not wait for the loop's own `stop`.
    */
   readonly run: (signal: AbortSignal) => Promise<number | void>;
   readonly everyMs: number;

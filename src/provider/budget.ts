@@ -33,7 +33,7 @@ export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
 };
 
 /**
- * How the lanes share what `sustained` allows. Poller and web are two processes with a budget each, and the only lane
+ * The lanes' shares of what `sustained` allows. Poller and web are two processes with a budget each, and the only lane
  * that both use is `sustained`: with it counted twice, the sum is 1.
  */
 const SHARES: Readonly<Record<PolicyName, number>> = { "order-list": 0.1, geocoding: 0.4, sustained: 0.25 };

@@ -38,7 +38,7 @@ function readDelayMs(field: string, sentAt: Instant): number | null {
 }
 
 /**
- * What the members of `RateLimit` say, an RFC 9651 list whose members are named by a string or a token (the draft's
+ * Reads the members of `RateLimit`, an RFC 9651 list whose members are named by a string or a token (the draft's
  * examples use both). A malformed list is empty, and malformed members are omitted, as the draft requires; never
  * throws.
  */

@@ -4,8 +4,8 @@ import { takeReadBody } from "../process/readBody.ts";
 // The raw bytes of a call's body, within a bound for all bodies together.
 
 /**
- * This much of each body is free: events are a few kilobytes, and Standard Webhooks advises senders to stay below 20.
- * So a small event is never refused because of others; the limit on connections bounds the total.
+ * The free part of each body: events are a few kilobytes, and Standard Webhooks advises senders to stay below 20.
+ * A small event is thus never refused because of others; the limit on connections bounds the total.
  */
 const FREE_BYTES = 16_384;
 

@@ -13,8 +13,7 @@ const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
 
 /**
  * Turns secrets into keys, once, for checking signatures. `problems` says why secrets cannot be used, and is empty when
- * they can; neither it nor `warnings` holds a secret. `keys` has those without a problem, in the sequence of the
- * secrets.
+ * they can; neither it nor `warnings` holds a secret. `keys` has those without a problem, in their sequence.
  */
 export function readSecrets(secrets: readonly string[], scheme: Scheme) {
   const keys: KeyObject[] = [];

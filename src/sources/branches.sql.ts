@@ -55,8 +55,9 @@ const describeFound = (named: string) => `
   from (${named}) as named`;
 
 /**
- * What selects the orders of a branch, or undefined if the source has no branch of that name. A reference is compared
- * exactly, including case, with the branch's current name; closed branches are found, too (spec, "list orders").
+ * Finds what selects the orders of a branch, or undefined if the source has no branch of that name. A reference is
+ * compared exactly, including case, with the branch's current name; closed branches are found, too (spec, "list
+ * orders").
  */
 export async function findBranch(
   pool: Pool,

@@ -211,7 +211,7 @@ const CHANGED = {
   404: NO_ORDER,
 } as const;
 
-/** What each endpoint does. Their names are those of the functions in generated clients. */
+/** Describes each endpoint. Their names are those of the functions in generated clients. */
 const OPERATIONS: Readonly<Record<EndpointName, Operation>> = {
   listOrders: {
     tag: "Orders",

@@ -31,7 +31,7 @@ const LABELS = {
 type Label = keyof typeof LABELS;
 
 /**
- * One line for one decision; undefined for a poll that only confirmed known state, which would be noise.
+ * A decision's line; undefined for a poll that only confirmed known state, which would be noise.
  *
  * `repaired` marks a change that only a read of ours revealed. A new order does not count: the spec lists no event for
  * creation ("Events"), so reads are how new orders are found.

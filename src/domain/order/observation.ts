@@ -39,8 +39,8 @@ export interface Observation {
 export const CLOCK_TRUST_SECONDS = 60;
 
 /**
- * How far an observation reaches: a read up to its horizon, a claim up to its own version. A claim that is dated ahead
- * of its own observation reaches only to that: nobody can know what will be.
+ * The reach of an observation: a read's goes up to its horizon, a claim's up to its own version. A claim that is dated
+ * ahead of its own observation reaches only to that: nobody can know what will be.
  */
 function reachOf({ horizon, version, observedAt }: OrderKey): Instant {
   if (horizon !== null) return horizon;

@@ -72,7 +72,7 @@ export interface SourcePromises {
 }
 
 /**
- * Where orders come from. Polling depends only on this interface; its rules for windows, walks and
+ * A place that orders come from. Polling depends only on this interface; its rules for windows, walks and
  * proofs hold for any source that keeps to it:
  * - each order has a reference, unique in the source, and an `updatedAt` that every visible change raises;
  * - a change may appear late, but no later than its margin;

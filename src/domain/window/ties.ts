@@ -25,7 +25,7 @@ export interface TieReading {
 }
 
 /**
- * What the end of the rows reveals: how many there were at that instant. In a past window rows only leave, so once that
+ * A count from the end of the rows: how many there were at that instant. In a past window rows only leave, so once that
  * many different rows have been seen since, all have been seen.
  */
 interface Census {

@@ -224,7 +224,8 @@ function readAround(walk: Walk, range: Window, at: Instant): Walk {
 }
 
 /**
- * Where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four requests.
+ * The place where an unsorted range is cut, as a share of its page, which is a sample of it: two pages' worth take four
+ * requests.
  */
 const CUT_SHARE = 0.45;
 /** The share of a page that a range is meant to fill. */

@@ -122,7 +122,7 @@ const isCalledWithoutSecret = ({ configured, withoutSecret }: Called) =>
   configured === false && withoutSecret >= REFUSED_MIN;
 
 /**
- * How a source's webhooks are, for everything that says so:
+ * The state of a source's webhooks, for everything that says so:
  * - `refused`: every call is refused.
  * - `without-secret`: calls come, and the source has no secret to verify them with.
  */

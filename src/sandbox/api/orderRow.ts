@@ -3,7 +3,7 @@ import { STATUSES, type Status } from "./parameters.ts";
 import type { Granularity } from "../control/faults.ts";
 import type { SandboxState } from "../world/state.ts";
 
-/** How many digits a fraction of a second has. */
+/** The number of digits that a fraction of a second has. */
 const DIGITS: Readonly<Record<Granularity, number>> = { s: 0, ms: 3, us: 6, ns: 9 };
 
 /** `instant` rounded down to the granularity of the provider's timestamps. */

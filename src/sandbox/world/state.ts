@@ -9,8 +9,8 @@ import type { Faults, FaultSwitches } from "../control/faults.ts";
 export const MARK = { "X-Order-Mirror-Sandbox": "1" } as const;
 
 /**
- * What the spec does not show, decided one way or another. The first value of each is what docs/assumptions.md assumes;
- * the others are what a provider may do as well. They do not change while a sandbox runs.
+ * Decisions on what the spec does not show, one way or another. The first value of each is what docs/assumptions.md
+ * assumes; the others are what a provider may do as well. They do not change while a sandbox runs.
  */
 export const DECISIONS = {
   /**
