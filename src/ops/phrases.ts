@@ -23,18 +23,6 @@ export function describeWord(word: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-const EXCEPTIONS: Readonly<Record<string, string>> = {
-  missing: "a single read did not find it",
-  unconfirmed: "the reads of its time did not show it",
-  replayed: "it was replayed, and is not read yet",
-  late_event: "an event changed it late, and no read has confirmed that",
-};
-
-/** Says why "complete up to" excludes an order, by the kind of its row in mirror.exceptions. */
-export function describeException(kind: string): string {
-  return EXCEPTIONS[kind] ?? "what was read of it could not be understood, or it could not be read";
-}
-
 /** An order's reference as a link to its page; a dash if there is none. */
 export function linkOrder({ sourceId, reference }: { sourceId: string; reference: string | null }): Html {
   return reference === null

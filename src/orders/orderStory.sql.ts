@@ -3,7 +3,7 @@ import { queryInstants, type Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
 import { ORDER_COLUMNS, type ListedOrder } from "./orderList.sql.ts";
-import type { WaitingRead } from "./waitingRead.ts";
+import type { WaitingRead } from "./openQuestions.ts";
 
 /** A change of the order that a read found before any event. */
 export interface UnannouncedChange {

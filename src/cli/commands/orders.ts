@@ -11,7 +11,7 @@ import {
   type FoundOrder,
   type TimelineEntry,
 } from "../../orders/orderStory.sql.ts";
-import { describeWaitingRead } from "../../orders/waitingRead.ts";
+import { describeException, describeWaitingRead } from "../../orders/openQuestions.ts";
 import { readListedOrders } from "../../orders/orderList.sql.ts";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import type { Pool } from "../../database/database.ts";
@@ -136,7 +136,9 @@ async function showOrder({ pool, config }: Mirror, text: string, options: Option
   else
     for (const { order, timeline } of found) {
       printOrder(order, timeline);
-      const { waitingRead } = await readOrderSurroundings(pool, order);
+      const { waitingRead, exception } = await readOrderSurroundings(pool, order);
+      if (exception !== null)
+        printNotice(`"Complete up to" excludes this order, because ${describeException(exception)}.`);
       if (waitingRead !== null) printNotice(describeWaitingRead(waitingRead).replaceAll("\u00a0", " "));
     }
 }

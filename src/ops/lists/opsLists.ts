@@ -2,8 +2,9 @@ import { describeAge, describeSpan } from "../../domain/duration.ts";
 import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { sourceAddress } from "../../health/pageAddresses.ts";
 import { html } from "../../html/html.ts";
+import { describeException } from "../../orders/openQuestions.ts";
 import { renderInstant, renderMinute } from "../../html/parts.ts";
-import { describeException, describeWord, linkEvent } from "../phrases.ts";
+import { describeWord, linkEvent } from "../phrases.ts";
 import { count, delay, ORDER, period, sentence, SOURCE, text, time, type List } from "./list.ts";
 
 const LOST_DELAY = "extract(epoch from found_at) - version / 1000000000.0";

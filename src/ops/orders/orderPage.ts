@@ -2,7 +2,7 @@ import { Router, type Request } from "express";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import { runAudited } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
-import { describeWaitingRead } from "../../orders/waitingRead.ts";
+import { describeException, describeWaitingRead } from "../../orders/openQuestions.ts";
 import { describeDelay } from "../../domain/duration.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
@@ -19,7 +19,7 @@ import {
   type UnannouncedChange,
 } from "../../orders/orderStory.sql.ts";
 import { mayAct, readField, sendRefusal, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
-import { describeException, linkEvent, renderFreshness } from "../phrases.ts";
+import { linkEvent, renderFreshness } from "../phrases.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { readMoment, renderDelivery, type Moment } from "./delivery.ts";
 import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.ts";

@@ -66,6 +66,7 @@ it("an order whose single read found nothing says so until the provider is asked
     next_attempt_at = clock_timestamp() + interval '301 s'`);
   const { stderr } = await run(["order", "R1"]);
   expect(stderr).toMatch(/tried once so far, and the provider answered that there is no such order/);
+  expect(stderr).toContain('"Complete up to" excludes this order, because a single read did not find it.');
   expect(stderr).toMatch(/the poller does it not before 5 min \d s have passed\./);
 });
 
