@@ -126,7 +126,7 @@ export const SETTINGS = {
   /** The delay with which a change may appear in the provider's list, in seconds; what is younger is not proved yet. */
   pollMarginSeconds: option("POLL_MARGIN_SECONDS", seconds(1, 86_400), 300),
   /**
-   * The subject of the interval: whole cycles (cycle), or each list read (request); after a crash, the next process
+   * Whether the interval is one of whole cycles (cycle) or of list reads (request); after a crash, the next process
    * begins with the end of the lease, 10 to 15 s after the last read.
    */
   pollPace: option("POLL_PACE", oneOf(["cycle", "request"]), "cycle"),
