@@ -239,13 +239,11 @@ export function toUnavailable(
   return new ProviderError(text, { failure: "unavailable", sent, cause: error });
 }
 
-/** Codes of failures before there is a connection. */
+/** Codes of failures before there is a connection; that a host is unreachable may also end one that has sent. */
 const UNCONNECTED: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
