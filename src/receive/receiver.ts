@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { SignatureRefusal, Verifier } from "../signature/verifier.ts";
+import type { Verifier } from "../signature/verifier.ts";
 import { admitEvent, listHeaders } from "./admission.ts";
 import {
   makeRefusalLog,
@@ -37,12 +37,9 @@ const JSON_TYPE = /^\s*(?:application\/json|[\w.!#$&^+-]+\/[\w.!#$&^+-]+\+json)\
 export const EXAMINER = "order-mirror-doctor";
 
 /** The end of a call to the webhook endpoint. */
-export interface CallEnd {
+export interface CallEnd extends Pick<Ending, "outcome" | "reason"> {
   /** Null if no source has the address. */
   readonly sourceId: string | null;
-  readonly outcome: ReceiveOutcome;
-  /** The fault of the signature, if that was the reason. */
-  readonly reason?: SignatureRefusal | undefined;
   /** From the arrival of the whole request to the decision: a slow sender is not our slowness. */
   readonly durationMs: number;
 }
