@@ -73,6 +73,8 @@ const OTHERS_TURN = 3;
 const PROOF_PAGES = 12;
 /** A window fails that often before it is halved: once may be chance. */
 const FAILURES_BEFORE_SHORTER = 2;
+/** The time to come that a list is asked for to learn whether it answers. */
+const EMPTY_SECONDS = 60;
 const NEVER_MS = Number.NEGATIVE_INFINITY;
 
 /** A sweep with its window under way, which goes on in the next cycle of a term. */
@@ -287,7 +289,7 @@ class CycleReads {
     const { client, clock } = this.#deps;
     const { signal } = this.#context;
     const since = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
-    const request = { since, until: addSeconds(since, 60), offset: 0, limit: 1 };
+    const request = { since, until: addSeconds(since, EMPTY_SECONDS), offset: 0, limit: 1 };
     try {
       await client.listWindow(request, { priority: "poll", signal });
     } catch (error) {
