@@ -44,6 +44,7 @@ export async function holdBodies({
       socket.resume().write(`${head}x`);
       sockets.push(socket);
     }
+    // The attack has a rate: a tenth of a second's bodies at once.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await new Promise((resolve) => setTimeout(resolve, holdMs));
