@@ -57,26 +57,26 @@ const everywhere = (...said: string[]) => ({
   metrics: said,
 });
 
-it.each(FAULTS)(
-  "%s is %s on every surface, and its beginning and end are reported once",
-  async (name, severity, fault) => {
-    const condition = `${severity} OrderMirror${name}`;
+it.each(FAULTS.map((faults) => [faults.map(([name]) => name).join(", "), faults] as const))(
+  "%s: on every surface, and the beginning and end of each is reported once",
+  async (_names, faults) => {
+    const conditions = faults.map(([name, severity]) => `${severity} OrderMirror${name}`).toSorted();
+    const report = (state: string) => conditions.map((condition) => `alert.${state} ${condition}`);
     const before = (await surfaces.tell()).length;
-    await run(fault);
-    // A reading that began before the fault may still be shared.
-    await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere(condition));
+    const listNew = async () => (await surfaces.tell()).slice(before);
+    await run(faults.map(([, , statement]) => statement).join(";"));
+    // A reading that began before the faults may still be shared.
+    await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere(...conditions));
     await surfaces.tell();
-    expect((await surfaces.tell()).slice(before)).toEqual([`alert.firing ${condition}`]);
+    expect((await listNew()).toSorted()).toEqual(report("firing"));
     const alerts = await run("table mirror.alerts");
     await run(WELL);
     await database.pool.query(
-      "insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)\n       on conflict (name, subject) do update set notified_at = excluded.notified_at",
+      `insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)
+       on conflict (name, subject) do update set notified_at = excluded.notified_at`,
       [JSON.stringify(alerts.rows)],
     );
-    expect((await surfaces.tell()).slice(before)).toEqual([
-      `alert.firing ${condition}`,
-      `alert.resolved ${condition}`,
-    ]);
+    expect((await listNew()).toSorted()).toEqual([...report("firing"), ...report("resolved")]);
   },
 );
 

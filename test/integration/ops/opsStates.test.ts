@@ -29,7 +29,7 @@ const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const away = (minutes: number) =>
   poll(`last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '${minutes} minutes',
     polled_through = ${NANOS} - ${minutes} * 60000000000, safe_through = ${NANOS} - ${minutes + 1} * 60000000000`);
-const fault = (name: string) => FAULTS.find(([each]) => each === name)?.[2] ?? "";
+const fault = (name: string) => FAULTS.flat().find(([each]) => each === name)?.[2] ?? "";
 
 /** What is wrong, whose fault it is, since when, and what to do: the first thing on the page. */
 const STATES: readonly (readonly [name: string, statement: string, verdict: RegExp])[] = [

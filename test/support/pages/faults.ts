@@ -35,81 +35,97 @@ const delivery = (state: string, failures: number) => `
     (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, created_at)
   values ('erp', 'live', 1, 'R', 'order.new', '${state}', now(), now() - interval '11 minutes');`;
 
-export const FAULTS: readonly (readonly [
-  name: string,
-  severity: "critical" | "warning",
-  statement: string,
-])[] = [
-  ["NoLeader", "critical", "update mirror.leases set expires_at = now() - interval '3 minutes'"],
-  ["NotPolled", "critical", poll("last_cycle_ended_at = now() - interval '6 minutes'")],
-  ["Paused", "warning", "update mirror.sources set paused_at = now(); delete from mirror.leases"],
-  ["KeyRefused", "critical", failing("key_refused", "2 minutes")],
-  ["ProviderAway", "warning", failing("away", "11 minutes")],
-  ["ProviderAway", "warning", failing("slow", "11 minutes")],
-  ["RateLimited", "warning", failing("rate_limited", "2 minutes")],
+/** A condition, and the statement that makes it hold in a mirror that is well. */
+type Fault = readonly [name: string, severity: "critical" | "warning", statement: string];
+
+/** Every condition of a source or an endpoint. Those of a group can hold at once: none of them hides another. */
+export const FAULTS: readonly (readonly Fault[])[] = [
   [
-    "RateLimited",
-    "warning",
-    "insert into mirror.calls values ('live', 'order-list', now() - interval '3 minutes', 'refused', 6, now())",
-  ],
-  ["PollFailing", "warning", failing("other", "11 minutes")],
-  ["Incomplete", "warning", poll(`safe_through = ${NANOS} - ${70n * MINUTE}`)],
-  [
-    "Gaps",
-    "warning",
-    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at, ended_at)
+    ["NoLeader", "critical", "update mirror.leases set expires_at = now() - interval '3 minutes'"],
+    [
+      "Gaps",
+      "warning",
+      `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at, ended_at)
      values ('live', ${NANOS} - ${30n * 1_000_000_000n}, ${NANOS}, 'delayed', true, 1, 1, 0, now(), now() - interval '16 minutes')`,
+    ],
+    ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],
+    ["OutgoingFailing", "warning", delivery("pending", 4)],
+    ["BadSignatures", "warning", calls("wrong_signature", 21)],
   ],
-  ["ListIncomplete", "warning", poll("list_doubted_at = now() - interval '6 minutes'")],
   [
-    "OrdersGone",
-    "warning",
-    `with gone as (
+    ["Paused", "warning", "update mirror.sources set paused_at = now(); delete from mirror.leases"],
+    [
+      "Quarantine",
+      "warning",
+      "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
+    ],
+    ["OutgoingGivenUp", "warning", delivery("dead", 0)],
+    [
+      "EventsNeverCame",
+      "critical",
+      `delete from mirror.webhook_hours; ${lost(3, "20 minutes", { counted: false })}`,
+    ],
+  ],
+  [
+    ["NotPolled", "critical", poll("last_cycle_ended_at = now() - interval '6 minutes'")],
+    [
+      "OrdersGone",
+      "warning",
+      `with gone as (
        insert into mirror.orders (source_id, reference, first_seen_via, gone_at, version, horizon, observed_at, updated_at,
          history_id, rank, settled, hash, status, raw)
        values ('live', 'GONE', 'poll', now(), 5, ${NANOS}, ${NANOS}, now(), 0, 0, true, '', 'created', '{}')
        returning source_id, reference
      )
      insert into mirror.history (source_id, reference, via, verdict) select source_id, reference, 'poll', 'applied' from gone`,
-  ],
-  ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],
-  [
-    "Quarantine",
-    "warning",
-    "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
+    ],
+    ["OutgoingLate", "warning", delivery("pending", 0)],
+    ["EventsRefused", "critical", calls("not_stored", 1)],
   ],
   [
-    "ClaimsRefuted",
-    "warning",
-    `insert into mirror.history (source_id, reference, via, verdict, refuted)
+    ["KeyRefused", "critical", failing("key_refused", "2 minutes")],
+    [
+      "ClaimsRefuted",
+      "warning",
+      `insert into mirror.history (source_id, reference, via, verdict, refuted)
      values ('live', 'DO-1', 'webhook', 'refuted', false), ('live', 'DO-1', 'webhook', 'applied', true),
        ('live', 'DO-2', 'webhook', 'stale', true), ('live', 'DO-3', 'webhook', 'applied', false)`,
+    ],
+    ["OutgoingPaused", "warning", endpoint("paused_at", "now()")],
+    ["EventsLost", "warning", lost(2, "20 minutes")],
   ],
   [
-    "Exceptions",
-    "warning",
-    `insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at)
+    ["ProviderAway", "warning", failing("away", "11 minutes")],
+    [
+      "Exceptions",
+      "warning",
+      `insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at)
      values ('live', 'DO-1', 'late_event', 1, now() - interval '31 minutes')`,
+    ],
+    ["OutgoingNotListed", "warning", endpoint("listed_at", "now() - interval '25 hours'")],
+    ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],
   ],
   [
-    "ProofTakenBack",
-    "warning",
-    `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+    ["ProviderAway", "warning", failing("slow", "11 minutes")],
+    [
+      "ProofTakenBack",
+      "warning",
+      `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      values ('live', 1, 2, 'missed_change', 'DO-1', 1, 'poll', 'The mirror did not have the order.')`,
+    ],
+    ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],
   ],
   [
-    "EventsNeverCame",
-    "critical",
-    `delete from mirror.webhook_hours; ${lost(3, "20 minutes", { counted: false })}`,
+    ["RateLimited", "warning", failing("rate_limited", "2 minutes")],
+    ["ListIncomplete", "warning", poll("list_doubted_at = now() - interval '6 minutes'")],
   ],
-  ["BadSignatures", "warning", calls("wrong_signature", 21)],
-  ["EventsRefused", "critical", calls("not_stored", 1)],
-  ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],
-  ["EventsLost", "warning", lost(2, "20 minutes")],
-  ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],
-  ["OutgoingFailing", "warning", delivery("pending", 4)],
-  ["OutgoingGivenUp", "warning", delivery("dead", 0)],
-  ["OutgoingLate", "warning", delivery("pending", 0)],
-  ["OutgoingPaused", "warning", endpoint("paused_at", "now()")],
-  ["OutgoingNotListed", "warning", endpoint("listed_at", "now() - interval '25 hours'")],
+  [
+    [
+      "RateLimited",
+      "warning",
+      "insert into mirror.calls values ('live', 'order-list', now() - interval '3 minutes', 'refused', 6, now())",
+    ],
+    ["Incomplete", "warning", poll(`safe_through = ${NANOS} - ${70n * MINUTE}`)],
+  ],
+  [["PollFailing", "warning", failing("other", "11 minutes")]],
 ];
