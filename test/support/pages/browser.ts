@@ -8,10 +8,16 @@ export const NO_BROWSER = "not run: no chromium found on the PATH";
 const HANG_MS = 600_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Path of an installed Chromium or Chrome, or undefined. */
+/** Path of an installed Chromium or Chrome, or undefined; first of one without windows, which needs half the time. */
 export function findChromium(): string | undefined {
   const folders = (process.env["PATH"] ?? "").split(path.delimiter);
-  const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+  const names = [
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+  ];
   const candidates = folders.flatMap((folder) => names.map((name) => path.join(folder, name)));
   return candidates.find((file) => {
     try {
@@ -69,14 +75,16 @@ export async function openTab(
 export const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
 
 /**
- * Ids and places of what axe-core calls serious or critical, by its usual rules or only by these. The page's policy does
- * not apply to axe-core.
+ * Ids and places of what axe-core calls serious or critical, by its usual rules or only by these, in the whole page or in
+ * a part of it. The page's policy does not apply to axe-core.
  */
-export async function findBarriers(page: Page, rules?: readonly string[]): Promise<string[]> {
+export async function findBarriers(page: Page, rules?: readonly string[], part = "html"): Promise<string[]> {
   // Through the driver, to which the page's policy does not apply.
   if (await page.evaluate<boolean>("globalThis.axe === undefined")) await page.evaluate(`${AXE}; undefined`);
   const options = JSON.stringify({ resultTypes: ["violations"], ...(rules && { runOnly: rules }) });
-  const { violations } = await page.evaluate<AxeResult>(`globalThis.axe.run(${options})`);
+  const { violations } = await page.evaluate<AxeResult>(
+    `globalThis.axe.run(${JSON.stringify(part)}, ${options})`,
+  );
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
