@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { runCommand } from "../../support/programs/command.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const hasPsql = spawnSync("psql", ["--version"]).error === undefined;
@@ -73,23 +74,24 @@ it("replaces taken ports by free ones; a second start and other commands find it
 });
 
 describe("in a folder where nothing runs", () => {
+  const run = (...args: string[]) =>
+    runCommand(args, { databaseUrl: "", env: { DATA_DIR: path.join(folder, "nothing") } });
+
   it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"], ["export"]])(
     "%s reports that and creates nothing",
     async (...args) => {
-      const env = { DATA_DIR: path.join(folder, "nothing") };
-      const { code, stderr } = await runProgram(args, env);
-      expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
+      const { code, stderr } = await run(...args);
+      expect(stderr).toContain(`Nothing runs here: ${path.join(folder, "nothing")} has no database`);
       expect(code).toBe(2);
-      expect(existsSync(env.DATA_DIR)).toBe(false);
+      expect(existsSync(path.join(folder, "nothing"))).toBe(false);
     },
   );
 
   it("doctor reports that and creates nothing", async () => {
-    const env = { DATA_DIR: path.join(folder, "nothing") };
-    const { code, stdout } = await runProgram(["doctor"], env);
+    const { code, stdout } = await run("doctor");
     expect(stdout).toContain("Nothing runs here");
     expect(code).toBe(3);
-    expect(existsSync(env.DATA_DIR)).toBe(false);
+    expect(existsSync(path.join(folder, "nothing"))).toBe(false);
   });
 });
 

@@ -6,6 +6,7 @@ import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { createDatabase, withDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { runCommand } from "../../support/programs/command.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
@@ -84,7 +85,8 @@ describe("a wrong configuration exits with 2 and says what is wrong, without a s
     ],
     ["a DATA_DIR with other content", ["migrate"], { DATA_DIR: dataDir }, /not a Postgres data folder/],
   ])("%s", async (_what, args, env, message) => {
-    const ending = await runProgram(args, env);
+    const isRole = args[0] === "up" || args[0] === "worker";
+    const ending = isRole ? await runProgram(args, env) : await runCommand(args, { databaseUrl: "", env });
     expect(ending).toMatchObject({ code: 2, stdout: "" });
     expect(ending.stderr).toMatch(message);
     expect(ending.stderr).not.toContain("0123456789");

@@ -5,6 +5,7 @@ import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { runCommand } from "../../support/programs/command.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const { database } = await openTestDatabase();
@@ -29,12 +30,13 @@ await add({
 afterEach(stopPrograms);
 afterAll(() => rm(folder, { recursive: true }));
 
-const run = (...args: string[]) => runProgram(["export", ...args], { DATABASE_URL: database.url });
+const run = (...args: string[]) => runCommand(["export", ...args], { databaseUrl: database.url });
 const rowsOf = (text: string) => text.split(/\r?\n/).slice(0, -1);
 
 describe("order-mirror export", () => {
   it("writes CSV sorted by updatedAt to stdout, and the number of orders to stderr", async () => {
-    const { code, stdout, stderr } = await run();
+    const env = { DATABASE_URL: database.url };
+    const { code, stdout, stderr } = await runProgram(["export"], env);
     expect(code).toBe(0);
     const [head, ...rows] = rowsOf(stdout);
     expect(head).toMatch(/^source_id,reference,external_order_id,status,/);
@@ -45,7 +47,7 @@ describe("order-mirror export", () => {
     const state =
       "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)";
     await database.pool.query(state, [safe]);
-    expect((await run()).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
+    expect((await runProgram(["export"], env)).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
   });
 
   it("creates the file of the orders of a period only when it is complete, and reports it as JSON", async () => {
