@@ -10,7 +10,9 @@ import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 const { pool, apply, read, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(EMPTY_MIRROR);
-  await pool.query("update mirror.sources set created_at = now() - interval '10 days'");
+  await pool.query(
+    "update mirror.sources set created_at = now() - interval '10 days', event_grace = default",
+  );
 });
 
 const START = Date.now();
@@ -37,8 +39,8 @@ const age = (minutes: number) =>
     update mirror.pending set received_at = received_at - interval '${minutes} minutes';
     update mirror.history set seen_at = seen_at - interval '${minutes} minutes'`);
 
-async function look() {
-  await countAnnouncements(pool, "live");
+async function look(graceSeconds?: number) {
+  await countAnnouncements(pool, "live", graceSeconds);
   // The statuses that are announced are known from the count before.
   await countAnnouncements(pool, "live");
   const [standing] = await readStandings(pool, "live");
@@ -86,6 +88,15 @@ it("counts a change that only a poll showed as lost after the grace period, and 
   expect(await look()).toEqual({ ...NOTHING, announced: 1, lost: 1, lostSinceLastEvent: 1 });
   await sendEvent(pickedUp("B"));
   expect(await look()).toEqual({ ...NOTHING, announced: 2, late: 1 });
+});
+
+it("counts a change as lost as soon as a source's own grace period is over", async () => {
+  await announce("A");
+  await poll(created("B"));
+  await poll(pickedUp("B"));
+  await age(2);
+  expect(await look()).toMatchObject({ lost: 0 });
+  expect(await look(60)).toMatchObject({ lost: 1 });
 });
 
 const onHold = (reference: string, minutes: number): Change => ({
