@@ -436,4 +436,20 @@ export const CORE_FLAWS: readonly Variant[] = [
     by: "e2e/edge/largeOrders",
     test: "a poller whose heap is smaller than a window reads and proves it all the same",
   },
+  {
+    flaw: "the grace of a source is ignored",
+    in: "poll/lostEvents.sql.ts",
+    find: "    await pool.query(grace, [sourceId, graceSeconds]);\n",
+    replace: "    void grace;\n",
+    by: "integration/poll/lostEvents",
+    test: "counts a change as lost as soon as a source's own grace period is over",
+  },
+  {
+    flaw: "an order that is dated ahead is asked about when its time comes",
+    in: "apply/absence.sql.ts",
+    find: "least(known.version, known.observed_at)",
+    replace: "greatest(known.version, known.observed_at)",
+    by: "integration/apply/absence",
+    test: "removes an order that is dated years ahead, as a read would correct it",
+  },
 ];

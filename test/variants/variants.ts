@@ -23,5 +23,5 @@ export interface Variant extends Edit {
 export const editsOf = (variant: Variant): readonly Edit[] => [variant, ...(variant.and ?? [])];
 export const testFileOf = ({ by }: Variant): string => `test/${by}.test.ts`;
 
-/** The most likely flaws of such a mirror; each exists in a product in use today. */
+/** Flaws that such a mirror is likely to have, and those that no test had noticed before. */
 export const VARIANTS: readonly Variant[] = [...CORE_FLAWS, ...OTHER_FLAWS];
