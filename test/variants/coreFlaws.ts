@@ -452,4 +452,12 @@ export const CORE_FLAWS: readonly Variant[] = [
     by: "integration/apply/absence",
     test: "removes an order that is dated years ahead, as a read would correct it",
   },
+  {
+    flaw: "a correction counts in verifications of any time",
+    in: "poll/refetches.sql.ts",
+    find: "and o.version >= r.since and o.version < r.until",
+    replace: "",
+    by: "integration/poll/refetch",
+    test: "counts what a read has corrected in the verifications of that time, and in no other",
+  },
 ];

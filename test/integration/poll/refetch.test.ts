@@ -1,7 +1,8 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
-import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
+import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
@@ -17,7 +18,7 @@ import { logInto } from "../../support/run/logInto.ts";
 const HOUR = 3_600;
 const MANY = 20;
 
-const { pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, apply, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
 beforeEach(async () => {
@@ -45,6 +46,25 @@ const readSingly = (poller: Poller, times: number) =>
     },
     { timeout: 60_000, interval: 5 },
   );
+
+it("counts what a read has corrected in the verifications of that time, and in no other", async () => {
+  const version = secondsAgo(2 * HOUR);
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(version) }]);
+  const periods = [
+    [version, version + 1n],
+    [version - 1n, version],
+    [version + 1n, version + 2n],
+  ] as const;
+  const ids = [];
+  for (const [since, until] of periods)
+    ids.push(await requestPeriod(pool, { kind: "verification", sourceId: "live", since, until }));
+  await request("R1");
+  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  const end = { sourceId: "live", shown: version, differed: true, marginSeconds: 1 };
+  await completeRefetch(pool, { ...end, refetch: refetch! });
+  const differed = await Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.differed));
+  expect(differed).toEqual([1, 0, 0]);
+});
 
 it("reads an order until its version is settled, however many reads failed before", async () => {
   const getOrder: MemoryProvider["getOrder"] = (reference, options) => {
