@@ -5,6 +5,7 @@ import { readStandings } from "../../../src/health/conditions/standing.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
+import { insertOrder, orderText, putIntoInbox } from "../../support/mirror/orders.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
@@ -87,6 +88,22 @@ describe("a source", () => {
       expect(rows).toEqual([{ base_url: FORMER }]);
     },
   );
+
+  it.each<[what: string, bring: () => Promise<unknown>]>([
+    ["a poll", notePolled],
+    [
+      "a window that was read",
+      () =>
+        pool.query(`insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+          values ('live', 0, 1, 'proof', true, 0, 1, 0)`),
+    ],
+    ["an order", () => insertOrder(pool, "live", orderText({ reference: "R1" }))],
+    ["an event", () => putIntoInbox(pool, [{ eventId: "evt_1", body: Buffer.from("{}") }])],
+  ])("stays with its provider once the mirror has %s of it", async (_what, bring) => {
+    await record(sourceAt(FORMER));
+    await bring();
+    await expect(record(sourceAt("https://api.other.example"))).rejects.toThrow(`belongs to ${FORMER}`);
+  });
 
   it("may be corrected until something was read or received; a process with the wrong address then stops", async () => {
     const wrong = sourceAt("https://wrong.example");
