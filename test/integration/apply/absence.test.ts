@@ -37,7 +37,8 @@ async function makeMirror() {
 }
 
 it("refutes a claim whose version lies within the read's horizon, and no younger claim", async () => {
-  const { pool, miss, readServed } = await makeMirror();
+  const { pool, tell, miss, readServed } = await makeMirror();
+  await tell({ reference: "claimed", updatedAt: at(100) });
   expect(await miss("claimed", 99)).toBe("claim_stands");
   expect(await readServed()).toEqual(["claimed", "read"]);
   expect(await miss("claimed", 100)).toBe("gone");
@@ -48,6 +49,8 @@ it("refutes a claim whose version lies within the read's horizon, and no younger
   );
   expect(rows).toEqual([
     { verdict: "applied", refuted: true },
+    // One claim, however often it came.
+    { verdict: "duplicate", refuted: false },
     { verdict: "gone", refuted: false },
   ]);
 });
@@ -64,13 +67,16 @@ it("removes an order that a read showed only when the new horizon is later", asy
 });
 
 it("removes an order that is dated years ahead, as a read would correct it", async () => {
-  const { tell, show, miss, missOnce, readServed } = await makeMirror();
+  const { pool, tell, show, miss, missOnce, readServed } = await makeMirror();
   await show(instant(1_001), [{ reference: "ahead", updatedAt: "2125-01-01T00:00:00Z" }]);
   // The answer that decides is one of after the read, not of after 2125.
   const stands = { outcome: "claim_stands", reach: instant(1_001) };
   expect(await missOnce("ahead", 1_000)).toMatchObject(stands);
   expect(await miss("ahead", 1_002)).toBe("gone");
   expect(await readServed()).toEqual(["claimed", "read"]);
+  // A read had shown it: its time is wrong, and the order was there.
+  const { rows } = await pool.query("select verdict, refuted from mirror.history where reference = 'ahead'");
+  expect(rows).toContainEqual({ verdict: "applied", refuted: false });
   await tell({ reference: "ahead", updatedAt: at(1_003) });
   expect(await readServed()).toEqual(["ahead", "claimed", "read"]);
 });
