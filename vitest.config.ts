@@ -1,4 +1,4 @@
-import { availableParallelism } from "node:os";
+import { availableParallelism, loadavg } from "node:os";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/run/longestFirst.ts";
 import { listReporters } from "./test/support/run/runReport.ts";
@@ -7,6 +7,14 @@ import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.t
 keepTemporaryFilesInMemory();
 
 const WORKERS_MAX = 6;
+const processors = availableParallelism();
+const [load = 0] = loadavg();
+/**
+ * Tests wait for half of their time, for servers and for clocks: four workers for two processors. Beside other programs, two:
+ * more would leave each process a tenth of a processor, and the program's own deadlines for a connection or its end would
+ * pass. Each worker has a Postgres.
+ */
+const workers = load > 1.5 * processors ? processors : processors * 2;
 /** Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. */
 const shared = {
   restoreMocks: true,
@@ -22,8 +30,7 @@ export default defineConfig({
   test: {
     reporters: listReporters(),
     sequence: { sequencer: LongestFirst },
-    // Tests wait for half of their time, for servers and for clocks: four workers for two processors. Each has a Postgres.
-    maxWorkers: Math.min(availableParallelism() * 2, WORKERS_MAX),
+    maxWorkers: Math.min(workers, WORKERS_MAX),
     projects: [
       // What only computes leaves nothing behind, so that its files can share a process and what it has loaded.
       {
