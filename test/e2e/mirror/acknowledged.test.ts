@@ -5,7 +5,7 @@ import { makeEventLoad } from "../../support/faults/events.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
-const KILLS = 2;
+const KILLS = 5;
 
 const { database } = await openTestDatabase();
 afterEach(stopPrograms);

@@ -180,8 +180,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
 
   it("show the same without JavaScript and with forced colours, and offer a viewer no control that changes anything", async () => {
     const options = { ...PHONE, javaScriptEnabled: false, forcedColors: "active" } as const;
-    const pages = PAGES.filter((path) => !LIKE_OTHERS.includes(path));
-    await forEach(pages, options, "viewer", async ({ page }, path) => {
+    await forEach(PAGES, options, "viewer", async ({ page }, path) => {
       await page.goto(path);
       const faults = { overflow: await overflow(page), broken: await brokenWords(page) };
       const size = { head: await page.locator("h1").count(), dead: await deadControls(page) };

@@ -121,8 +121,8 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
   }
 
   /**
-   * Opens the page at each size: the part says `says`, in sight and in colours that can be read. Other parts and barriers
-   * are looked at by opsBrowser.test.ts, which visits the same pages in one state. Returns what the browser reports.
+   * Opens the page at each size: its first part says `says`, in sight and in colours that can be read. Its other barriers
+   * are looked for by opsBrowser.test.ts, which visits the same pages in one state. Returns what the browser reports.
    */
   async function visit(name: string, address: string, part: string, says: RegExp): Promise<string[]> {
     // A reading is held for some seconds.
@@ -136,7 +136,7 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
         expect(text.replaceAll(/\s+/g, " ").trim()).toMatch(says);
         const { y = -1 } = (await page.locator(part).boundingBox()) ?? {};
         const isInSight = y >= 0 && y < height / 2;
-        const barriers = await findBarriers(page, COLOUR_RULES, part);
+        const barriers = await findBarriers(page, COLOUR_RULES);
         const faults = { overflow: await overflow(page), barriers };
         expect({ width, isInSight, ...faults }).toEqual({
           width,

@@ -75,16 +75,14 @@ export async function openTab(
 export const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
 
 /**
- * Ids and places of what axe-core calls serious or critical, by its usual rules or only by these, in the whole page or in
- * a part of it. The page's policy does not apply to axe-core.
+ * Ids and places of what axe-core calls serious or critical, by its usual rules or only by these. The page's policy does
+ * not apply to axe-core.
  */
-export async function findBarriers(page: Page, rules?: readonly string[], part = "html"): Promise<string[]> {
+export async function findBarriers(page: Page, rules?: readonly string[]): Promise<string[]> {
   // Through the driver, to which the page's policy does not apply.
   if (await page.evaluate<boolean>("globalThis.axe === undefined")) await page.evaluate(`${AXE}; undefined`);
   const options = JSON.stringify({ resultTypes: ["violations"], ...(rules && { runOnly: rules }) });
-  const { violations } = await page.evaluate<AxeResult>(
-    `globalThis.axe.run(${JSON.stringify(part)}, ${options})`,
-  );
+  const { violations } = await page.evaluate<AxeResult>(`globalThis.axe.run(${options})`);
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
