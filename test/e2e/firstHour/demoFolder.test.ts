@@ -24,7 +24,7 @@ async function takePort(): Promise<{ port: number; free: () => Promise<unknown> 
   return { port, free: () => new Promise((resolve) => server.close(resolve)) };
 }
 
-it("replaces taken ports by free ones; other commands find it by its folder; no real provider gets its database", async () => {
+it("replaces taken ports by free ones; a second start and other commands find it by its folder; no real provider gets it", async () => {
   const env = { DATA_DIR: path.join(folder, "first") };
   const [web, sandbox] = [await takePort(), await takePort()];
   const demo = startProgram(["demo"], {
@@ -83,16 +83,16 @@ it("replaces taken ports by free ones; other commands find it by its folder; no 
 });
 
 describe("in a folder where nothing runs", () => {
-  const run = (...args: string[]) =>
-    runCommand(args, { databaseUrl: "", env: { DATA_DIR: path.join(folder, "nothing") } });
+  const nothing = path.join(folder, "nothing");
+  const run = (...args: string[]) => runCommand(args, { env: { DATA_DIR: nothing } });
 
   it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"], ["export"]])(
     "%s reports that and creates nothing",
     async (...args) => {
       const { code, stderr } = await run(...args);
-      expect(stderr).toContain(`Nothing runs here: ${path.join(folder, "nothing")} has no database`);
+      expect(stderr).toContain(`Nothing runs here: ${nothing} has no database`);
       expect(code).toBe(2);
-      expect(existsSync(path.join(folder, "nothing"))).toBe(false);
+      expect(existsSync(nothing)).toBe(false);
     },
   );
 
@@ -100,7 +100,7 @@ describe("in a folder where nothing runs", () => {
     const { code, stdout } = await run("doctor");
     expect(stdout).toContain("Nothing runs here");
     expect(code).toBe(3);
-    expect(existsSync(path.join(folder, "nothing"))).toBe(false);
+    expect(existsSync(nothing)).toBe(false);
   });
 });
 

@@ -85,8 +85,9 @@ describe("a wrong configuration exits with 2 and says what is wrong, without a s
     ],
     ["a DATA_DIR with other content", ["migrate"], { DATA_DIR: dataDir }, /not a Postgres data folder/],
   ])("%s", async (_what, args, env, message) => {
+    // A role would leave its listeners in this process.
     const isRole = args[0] === "up" || args[0] === "worker";
-    const ending = isRole ? await runProgram(args, env) : await runCommand(args, { databaseUrl: "", env });
+    const ending = isRole ? await runProgram(args, env) : await runCommand(args, { env });
     expect(ending).toMatchObject({ code: 2, stdout: "" });
     expect(ending.stderr).toMatch(message);
     expect(ending.stderr).not.toContain("0123456789");

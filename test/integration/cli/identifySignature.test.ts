@@ -33,7 +33,6 @@ it("identify-signature prefers the scheme that verifies the most refused request
     await appendFile(path.join(folder, "live.ndjson"), `${JSON.stringify(kept)}\n`);
   }
   const { stdout, stderr } = await runCommand(["identify-signature"], {
-    databaseUrl: "",
     env: { DATA_DIR: dataDir, IDENTIFY_SECRET: SECRET },
   });
   expect(stderr).toContain("A scheme verifies 3 of 3 refused requests of live.");

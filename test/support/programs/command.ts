@@ -20,7 +20,7 @@ const MACHINE = { PATH: process.env["PATH"], NO_COLOR: "1" };
  */
 export async function runCommand(
   args: readonly string[],
-  { databaseUrl, env = {} }: { databaseUrl: string; env?: NodeJS.Dict<string> },
+  { databaseUrl = "", env = {} }: { databaseUrl?: string; env?: NodeJS.Dict<string> },
 ): Promise<CommandResult> {
   let stdout = "";
   let stderr = "";
