@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 
 it.skipIf(hasSettings)(
-  "npm start applies a first order by itself, and ends by Ctrl-C within twenty seconds",
+  `npm start applies a first order by itself, and ends by Ctrl-C within twenty seconds${hasSettings ? " (skipped: there is a .env)" : ""}`,
   async () => {
     dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-npm-start-"));
     const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
