@@ -10,9 +10,8 @@ const WORKERS_MAX = 6;
 const processors = availableParallelism();
 const [load = 0] = loadavg();
 /**
- * Tests wait for half of their time, for servers and for clocks: four workers for two processors. Beside other programs, two:
- * more would leave each process a tenth of a processor, and the program's own deadlines for a connection or its end would
- * pass. Each worker has a Postgres.
+ * Tests wait for half of their time, for servers and for clocks: four workers for two processors. Beside other programs,
+ * two: with four beside eight busy processes, tests of whole programs failed. Each worker has a Postgres.
  */
 const workers = load > 1.5 * processors ? processors : processors * 2;
 /** Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. */
