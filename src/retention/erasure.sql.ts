@@ -64,7 +64,8 @@ export async function readOtherSources(
   return rows.map(({ source_id }) => source_id);
 }
 
-// An event without a decision is redacted with it.
+// An event without a decision is redacted with it. $3 are the events that were known before, see readEvents: decisions
+// may have been made or removed since.
 const CONCERNED = `
   events as materialized (
     select inbox_seq as seq from mirror.history where source_id = $1 and reference = $2 and inbox_seq is not null
@@ -84,7 +85,7 @@ export async function previewErasure(pool: Pool, subject: ErasureSubject): Promi
        (select count(*)::int from mirror.snapshots where source_id = $1 and reference = $2 and raw is not null) as observations,
        (select count(*)::int from events) as events,
        (select count(*)::int from kept_raw) as quarantined`,
-    [sourceId, reference, await readForgotten(pool, subject)],
+    [sourceId, reference, await readEvents(pool, subject)],
   );
   return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
 }
@@ -96,23 +97,27 @@ export async function previewErasure(pool: Pool, subject: ErasureSubject): Promi
  */
 export async function eraseOrder(pool: Pool, subject: ErasureSubject): Promise<ErasureCount> {
   // Before the lock: it reads events, and batches wait as long as the lock is held.
-  const forgotten = await readForgotten(pool, subject);
-  return withDecisionsAtRest(pool, (client) => writeErasure(client, subject, forgotten));
+  const events = await readEvents(pool, subject);
+  return withDecisionsAtRest(pool, (client) => writeErasure(client, subject, events));
 }
 
 /**
- * Events with this reference whose decisions retention removed from the history, found by their text. Without such a
- * removal there are none, and nothing is read.
+ * Events with this reference: those whose decision names it, and those whose decision retention removed from the
+ * history, found by their text. Without such a removal there are none of the latter, and no text is read. Both in one
+ * snapshot: otherwise retention could remove a decision in between, and its event would be in neither.
  */
-async function readForgotten(pool: Pool, { sourceId, reference }: ErasureSubject): Promise<string[]> {
+async function readEvents(pool: Pool, { sourceId, reference }: ErasureSubject): Promise<string[]> {
   const { rows } = await pool.query<{ seq: string }>(
-    `select seq from mirror.inbox i
+    `select inbox_seq as seq from mirror.history
+     where source_id = $1 and reference = $2 and inbox_seq is not null
+     union
+     select seq from mirror.inbox i
      where exists (select from mirror.retention_walks where walk = 'history')
        and source_id = $1
        and not exists (select from mirror.history h where h.inbox_seq = i.seq)
        and not exists (select from mirror.pending p where p.seq = i.seq)
-       and position(convert_to($2, 'UTF8') in body) > 0`,
-    [sourceId, JSON.stringify(reference)],
+       and position(convert_to($3, 'UTF8') in body) > 0`,
+    [sourceId, reference, JSON.stringify(reference)],
   );
   return rows.map(({ seq }) => seq);
 }
@@ -125,7 +130,7 @@ async function readForgotten(pool: Pool, { sourceId, reference }: ErasureSubject
 async function writeErasure(
   client: Queryable,
   { sourceId, reference }: ErasureSubject,
-  forgotten: readonly string[],
+  events: readonly string[],
 ): Promise<ErasureCount> {
   const { rows } = await client.query<ErasureCount>(
     `with ${CONCERNED},
@@ -156,7 +161,7 @@ async function writeErasure(
      -- Events first, as retention locks them.
      select (select count(*)::int from blanked) as events, (select count(*)::int from observations) as observations,
        (select count(*)::int from quarantined) as quarantined`,
-    [sourceId, reference, forgotten],
+    [sourceId, reference, events],
   );
   return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
 }

@@ -99,6 +99,14 @@ export const OTHER_FLAWS: readonly Variant[] = [
     test: "is erased from an event whose decision is no longer in the history",
   },
   {
+    flaw: "an erasure that forgets events whose decisions retention removes meanwhile",
+    in: "retention/erasure.sql.ts",
+    find: "     where source_id = $1 and reference = $2 and inbox_seq is not null\n     union\n",
+    replace: "     where false\n     union\n",
+    by: "integration/retention/erasure",
+    test: "is erased from an event whose decision is no longer in the history",
+  },
+  {
     flaw: "a stream that is silent for ever is never given up",
     in: "client/feed.ts",
     find: 'if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");',

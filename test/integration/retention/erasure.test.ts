@@ -224,15 +224,28 @@ describe("an erased order", () => {
   });
 
   it("is erased from an event whose decision is no longer in the history", async () => {
-    for (const reference of ["ORD-1", "ORD-12"])
-      for (const version of [1, 2]) await tell(sketch(reference, version, `status ${version}`));
+    await addSource(pool, "test");
     const pass = { keptFor: { historyKeptFor: "P1D" }, aheadDays: 2 };
-    expect(await removeOlder(pool, pass)).toMatchObject({ removed: 2 });
-    expect(await erase()).toMatchObject({ events: 2 });
-    expect(await findAnywhere()).toEqual([]);
-    expect(await pool.query("select seq from mirror.inbox where body <> '{\"erased\":true}'")).toMatchObject({
-      rowCount: 2,
-    });
+    const remove = async () => expect(await removeOlder(pool, pass)).toMatchObject({ removed: 2 });
+    for (const isLate of [false, true]) {
+      await empty();
+      for (const reference of ["ORD-1", "ORD-12"])
+        for (const version of [1, 2]) await tell(sketch(reference, version, `status ${version}`));
+      await putIntoInbox(pool, [{ sourceId: "test", eventId: "t", body: Buffer.from('{"of":"ORD-1"}') }]);
+      await pool.query("delete from mirror.pending");
+      const waiting = await put(makeEventBody({ id: "w", order: sketch("ORD-1", 3, "status 3") }));
+      if (!isLate) await remove();
+      // Late: when the erasure has looked for its events, and does not have its lock yet.
+      const connect = () => (isLate ? remove() : Promise.resolve()).then(() => pool.connect());
+      const watched = { query: pool.query.bind(pool), connect } as unknown as typeof pool;
+      expect(await eraseOrder(watched, { sourceId: "live", reference: "ORD-1" })).toMatchObject({
+        events: 2,
+      });
+      expect(await applyEvents(waiting)).toMatchObject([{ verdict: "applied", status: "status 3" }]);
+      expect(await findAnywhere()).toEqual([]);
+      const others = await pool.query(`select seq from mirror.inbox where body <> '{"erased":true}'`);
+      expect(others.rowCount).toBe(3);
+    }
   });
 
   it("is reported as unavailable when the orders stay locked for too long", async () => {
