@@ -23,9 +23,9 @@ const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * Runs `run` while no batch decides on anything: those under way are waited for, and new ones wait. Rolls back when it
- * rejects. Throws UnavailableError when the table, or a row that `run` changes, is locked for too long; nothing was
- * written then.
+ * Runs `run` while no batch decides on anything, and no answer of an endpoint is recorded: those under way are waited
+ * for, and new ones wait. Rolls back when it rejects. Throws UnavailableError when a table, or a row that `run`
+ * changes, is locked for too long; nothing was written then.
  */
 async function withDecisionsAtRest<Result>(
   pool: Pool,
@@ -34,13 +34,13 @@ async function withDecisionsAtRest<Result>(
   try {
     return await inTransaction(pool, async (client) => {
       await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
-      await client.query("lock table mirror.orders in share row exclusive mode");
+      await client.query("lock table mirror.orders, mirror.outgoing_deliveries in share row exclusive mode");
       return run(client);
     });
   } catch (error) {
     if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
     throw new UnavailableError(
-      "Something holds the table of orders or a row for long, a VACUUM for example.",
+      "Something holds the table of orders, that of outgoing webhooks or a row for long, a VACUUM for example.",
       {
         cause: error,
         fix: "Nothing was erased. Run the command again later.",

@@ -25,7 +25,7 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { makeLogger, silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
-import { asPool, openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, beside, openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/tables.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
@@ -505,6 +505,21 @@ describe("deliveries", () => {
     expect(again).not.toBe(former);
     await recordAttempt(pool, { deliveryId: again, ...END });
     expect(await states()).toEqual(["delivered 1 status 200"]);
+  });
+
+  it("keep no answer that is being recorded while the order is erased", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    const end = { ...END, deliveryId: await takeOne(), answer: "Jansen" };
+    await beside(
+      pool,
+      (client) => recordAttempt(asPool(client), end),
+      () => eraseOrder(pool, { sourceId: "live", reference: "A" }),
+    );
+    expect((await pool.query("select answer from mirror.outgoing_deliveries")).rows).toEqual([
+      { answer: null },
+    ]);
+    await pool.query(emptying("erasures"));
   });
 
   it("are taken by their own endpoint only, and by nobody with another definition", async () => {
