@@ -51,7 +51,7 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
        (select extract(epoch from min(d.next_attempt_at))::float8 from mirror.outgoing_deliveries d
         where d.endpoint_id = w.endpoint_id and d.state = 'pending') as "nextAttemptAt",
        (select extract(epoch from min(d.last_attempt_at))::float8 from mirror.outgoing_deliveries d
-        where d.endpoint_id = w.endpoint_id and d.state = 'dead') as "oldestDeadAt",
+        where d.endpoint_id = w.endpoint_id and d.state = 'dead' and d.event_type <> 'test') as "oldestDeadAt",
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
        w.failures_in_row as "failuresInRow",
        extract(epoch from e.paused_at)::float8 as "pausedAt",

@@ -330,7 +330,7 @@ describe("outgoing webhooks", () => {
       expect(types).toHaveLength(count);
     }
     expect(types[0]).toMatchObject({ type: "test", source: "live", data: {} });
-    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ dead: 0, pending: 0 }]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ dead: 0, pending: 0, oldestDeadAt: null }]);
     expect(await sendNow(pool, "tried", "dead")).toBe(0);
   });
 
