@@ -176,6 +176,9 @@ export async function findArrived(pool: Pool, awaited: readonly Awaited[]): Prom
           where o.source_id = w.source_id and o.reference = w.reference and o.version > w.instant and o.gone_at is null)
         or exists (select from mirror.orders o
           where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.instant and o.gone_at is null)
+          -- Read is the order that has it as its reference, if there is one.
+          and not exists (select from mirror.orders o
+            where o.source_id = w.source_id and o.reference = w.reference and o.gone_at is null)
         or w.reference is null and exists (select from mirror.poll_state p
           where p.source_id = w.source_id and p.history_since <= w.instant and p.safe_through >= w.instant)`,
     values: [

@@ -60,6 +60,17 @@ describe("waiting for an order", () => {
     expect(await answer).toMatchObject({ status: 200, waited: "newer", body: { reference: "A" } });
   });
 
+  it("is for the order that is read, not for a newer one that has its reference as externalOrderId", async () => {
+    await add({ reference: "A", updatedAt: AT });
+    await add({ reference: "B", externalOrderId: "A", updatedAt: LATER });
+    const path = `A?updatedAfter=${AT}&wait=0`;
+    expect(await get(path)).toMatchObject({ waited: "timeout", body: { reference: "A" } });
+    await api.database.pool.query(
+      "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = 'A'",
+    );
+    expect(await get(path)).toMatchObject({ waited: "newer", body: { reference: "B" } });
+  });
+
   it("ends with 404 when the order does not arrive", async () => {
     expect(await get(`B?updatedAfter=${AT}&wait=0`)).toMatchObject({
       status: 404,
