@@ -179,12 +179,22 @@ it("source adopt drops the proofs of the former provider and asks for the remain
   const unasked = await adopt();
   expect(unasked.stderr).toContain("add --yes");
 
+  await pool.query(`
+    insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+      values ('live', 1, 2, 'missed_change', 'X', 1, 'poll', '');
+    insert into mirror.webhook_hours values ('live', now(), 'created', 'lost', 0, 1);
+    update mirror.sources set branches_read_at = now();
+    insert into mirror.period_requests (source_id, kind, since, until, read_down_to) values ('live', 'backfill', 1, 2, 2)`);
   const { code, stdout } = await adopt("--yes");
   expect(stdout).toContain(`Source live now belongs to ${NEXT}; before, it belonged to ${FORMER}.`);
   expect(code).toBe(0);
   expect(await readLive()).toMatchObject({ safeThrough: null, polledThrough: null });
   expect(await countOrders("SANDBOX-%")).toBe(2);
-  expect((await pool.query("select from mirror.proved")).rowCount).toBe(0);
+  expect((await pool.query("select branches_read_at from mirror.sources")).rows).toEqual([
+    { branches_read_at: null },
+  ]);
+  for (const table of ["proved", "coverage_breaches", "webhook_hours"])
+    expect((await pool.query(`select from mirror.${table}`)).rowCount).toBe(0);
   const { rows: audit } = await pool.query("select action, target, note, affected from mirror.ops_actions");
   expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "2" }]);
   expect((audit[0] as { note: string }).note).toMatch(
@@ -214,8 +224,8 @@ it("source adopt drops the proofs of the former provider and asks for the remain
     return (await pool.query("select reference, kind from mirror.exceptions")).rows as unknown[];
   };
   await expect.poll(excepted, PATIENCE).toEqual([{ reference: "SANDBOX-OLD", kind: "missing" }]);
-  const { rows: requests } = await pool.query("select state from mirror.period_requests");
-  expect(requests).toEqual([{ state: "running" }]);
+  const { rows: requests } = await pool.query("select state from mirror.period_requests order by request_id");
+  expect(requests).toEqual([{ state: "cancelled" }, { state: "running" }]);
   expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
   expect(await countOrders("SANDBOX-%")).toBe(2);
 });
