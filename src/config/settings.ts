@@ -199,7 +199,7 @@ export const SETTINGS = {
 
   /**
    * The time for which events are kept in full, from when they were received: ISO 8601 duration; none: forever, but 30
-   * days if about no order.
+   * days if about no order, or if HISTORY_KEPT_FOR has removed what was decided about them.
    */
   eventsKeptFor: option("EVENTS_KEPT_FOR", keptFor),
   /**
