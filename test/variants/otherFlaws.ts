@@ -107,6 +107,22 @@ export const OTHER_FLAWS: readonly Variant[] = [
     test: "is erased from an event whose decision is no longer in the history",
   },
   {
+    flaw: "a page in a browser on this machine orders couriers",
+    in: "api/authenticate.ts",
+    find: "      if (writes) throw refuseWriter();\n",
+    replace: "",
+    by: "integration/api/writeThrough",
+    test: "is nobody's without tokens: a page in a browser on this machine could order couriers",
+  },
+  {
+    flaw: "an order that the provider no longer has is served",
+    in: "orders/orderReads.sql.ts",
+    find: "o.external_order_id = $2 and o.gone_at is null",
+    replace: "o.external_order_id = $2",
+    by: "integration/api/orders",
+    test: "an order that the provider no longer has is in no answer",
+  },
+  {
     flaw: "a stream that is silent for ever is never given up",
     in: "client/feed.ts",
     find: 'if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");',

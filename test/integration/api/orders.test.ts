@@ -93,6 +93,9 @@ describe("the list of orders", () => {
     });
     expect(await references(`?${from}=2026-11-20T10:00:00.000002Z`)).toEqual(["B"]);
     expect(await references(`?${until}=2026-11-20T10:00:00.000002Z`)).toEqual(["A"]);
+    // Between two microseconds.
+    expect(await references(`?${from}=2026-11-20T10:00:00.0000011Z`)).toEqual(["B"]);
+    expect(await references(`?${until}=2026-11-20T10:00:00.0000011Z`)).toEqual(["A"]);
     const both = `?${from}=2026-11-20T11:00:00.000001%2B01:00&${until}=2026-11-20T10:00:00.000003Z`;
     expect(await references(both)).toEqual(["A", "B"]);
   });
@@ -203,13 +206,19 @@ describe("branches", () => {
     ["with its id", { id: B1, reference: "old" }],
     ["with its reference alone", { reference: "new" }],
   ])("select orders %s by the current name and by the id", async (_, branch) => {
+    // It was closed, and another one has its name now.
+    await addBranch("0", { reference: "new", name: "Former", closed: true });
     await addBranch(B1, { reference: "new" });
     await add({ reference: "A", branch });
     await add({ reference: "B", branch: { reference: "mill" } });
-    expect(await references("?branch=new")).toEqual(["A"]);
-    expect(await references(`?branch=${B1}`)).toEqual(["A"]);
-    const reported = await pool.query("select branch_name as name from reporting.orders order by reference");
-    expect(reported.rows).toEqual([{ name: "Centre" }, { name: null }]);
+    for (const name of ["new", B1, B1.toUpperCase()])
+      expect(await references(`?branch=${name}`)).toEqual(["A"]);
+    for (const view of ["orders", "order_facts"]) {
+      const { rows } = await pool.query(
+        `select branch_name as name from reporting.${view} order by reference`,
+      );
+      expect(rows).toEqual([{ name: "Centre" }, { name: null }]);
+    }
   });
 
   it("that the provider never listed are found by the name in their latest order", async () => {
@@ -244,6 +253,24 @@ describe("branches", () => {
       ),
     );
   });
+});
+
+it("an order that the provider no longer has is in no answer", async () => {
+  for (const reference of ["A", "B"]) await add({ reference, externalOrderId: `shop-${reference}` });
+  await api.database.pool.query(
+    "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = 'B'",
+  );
+  expect(await references("")).toEqual(["A"]);
+  for (const name of ["B", "shop-B"]) {
+    const { status, headers } = await get(`/${name}?updatedAfter=1970-01-01T00:00:00Z`);
+    expect([status, headers.get("x-waited")]).toEqual([404, "timeout"]);
+  }
+  for (const format of ["csv", "ndjson"]) {
+    const lines = (await (await get(`.${format}`)).text())
+      .split("\n")
+      .filter((line) => line.includes("shop-"));
+    expect(lines).toEqual([expect.stringContaining("shop-A")]);
+  }
 });
 
 it("a single order is found by externalOrderId, after the provider's reference; of several the last changed wins", async () => {

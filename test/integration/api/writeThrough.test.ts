@@ -68,10 +68,10 @@ afterAll(async () => {
 });
 
 function startMirror(
-  change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number; baseUrl?: string } = {},
+  change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number; baseUrl?: string; tokens?: [] } = {},
 ): Promise<TestServer> {
   const { budget = budgetOf({}), applyPool = database.pool, deadlineMs = 500 } = change;
-  const { baseUrl = provider.url } = change;
+  const { baseUrl = provider.url, tokens = apiTokens } = change;
   const forward = makeForward({
     baseUrl,
     apiKey: KEY,
@@ -82,7 +82,7 @@ function startMirror(
   });
   const { applyReads } = makeLiveApply(applyPool);
   const writes = { forward: () => forward, applyReads, marginSeconds: 300 };
-  return serve(makeTestApi({ pool: database.pool, apiTokens, writes }));
+  return serve(makeTestApi({ pool: database.pool, apiTokens: tokens, writes }));
 }
 
 interface Asked {
@@ -204,6 +204,18 @@ describe("the right to write", () => {
     expect(asked()).toEqual([]);
   });
 
+  it("is nobody's without tokens: a page in a browser on this machine could order couriers", async () => {
+    const server = await startMirror({ tokens: [] });
+    provider.script(json(201, orderBody()));
+    expect((await ask("GET", "/v1/orders", { server })).status).toBe(200);
+    expect(await ask("POST", "/v1/orders", { server, body: create() })).toMatchObject({
+      status: 403,
+      error: { code: "write_not_allowed" },
+    });
+    expect(asked()).toEqual([]);
+    await server.close();
+  });
+
   it("does not exist while write-through is off", async () => {
     const off = await serve(makeTestApi({ pool: database.pool, apiTokens }));
     provider.script(json(201, orderBody()));
@@ -288,6 +300,15 @@ describe("a refusal by the provider", () => {
     expect(await ask("PATCH", "/v1/orders/DO-1", { body: "{}" })).toMatchObject({ status, error: { code } });
     expect(asked()).toHaveLength(1);
   });
+
+  it.each(["/v1/orders/quote", "/v1/addresses/validate"])(
+    "is overcome where nothing is changed: %s",
+    async (path) => {
+      provider.script(text(500, ""), json(200, { request_id: "r" }));
+      expect(await ask("POST", path, { body: "{}" })).toMatchObject({ status: 200 });
+      expect(asked()).toHaveLength(2);
+    },
+  );
 });
 
 describe("a creation whose outcome is unknown", () => {

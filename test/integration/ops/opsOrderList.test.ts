@@ -23,7 +23,9 @@ await database.pool.query(`
       sha256(n::text::bytea), case when n = 7 then '=1+1' else 'Shop/' || n end,
       'delivered', 'Fleet ' || n % 2, case when n % 3 = 0 then 'b1' end, case when n % 3 = 0 then 'centre' end,
       t - interval '30 min', t, t + n % 2 * interval '1 h', t, '{}', n, 'poll'
-    from (select n, clock_timestamp() - n * interval '10 min' - interval '1 h' as t from generate_series(1, 120) n) s`);
+    from (select n, clock_timestamp() - n * interval '10 min' - interval '1 h' as t from generate_series(1, 121) n) s;
+    -- The provider no longer has it: it is in no list and no count.
+    update mirror.orders set gone_at = now(), horizon = version where reference = 'T-121'`);
 await database.pool.query(`
     insert into mirror.history (source_id, reference, via, verdict, status)
     values ('test', 'T-004', 'refetch', 'corrected', 'delivered')`);
