@@ -97,6 +97,15 @@ describe("order_facts", () => {
     expect(await facts()).toMatchObject([{ status: "picked_up", picked_up_at: utc(60), corrections: 0 }]);
     await seeByPoll({ reference: "A", updatedAt: at(0) }, 1_800, 900);
     expect(await facts()).toMatchObject([{ status: "created", picked_up_at: null, corrections: 1 }]);
+    await seeByPoll({ reference: "A", updatedAt: at(2_000), status: "cancelled" }, 3_000, 900);
+    expect(await read("select status from reporting.orders_as_of($1)", [at(100)])).toEqual([
+      { status: "created" },
+    ]);
+    expect(
+      await read(
+        "select previous_status as was from reporting.webhook_reliability where status = 'cancelled'",
+      ),
+    ).toEqual([{ was: "created" }]);
   });
 
   it("leaves out an order while the provider does not have it", async () => {
@@ -197,6 +206,17 @@ describe("daily", () => {
       [String(parseInstant("2026-03-02T10:00:00Z"))],
     );
     expect(taken).toEqual({ taken: true });
+    const breach =
+      "safe_through_before as before, safe_through_after as after, since <= updated_at and updated_at < until as within";
+    expect(await read(`select updated_at, reproved_at, ${breach} from reporting.coverage_breaches`)).toEqual([
+      {
+        updated_at: "2026-03-02 10:00:00+00",
+        reproved_at: null,
+        before: "2026-03-03 00:00:00+00",
+        after: "2026-03-02 10:00:00+00",
+        within: true,
+      },
+    ]);
     expect(await final("Europe/Amsterdam")).toEqual([false, true, false]);
     await prove("2026-03-03T00:00:00Z");
     expect(await final("Europe/Amsterdam")).toEqual([false, true, true]);

@@ -144,6 +144,28 @@ describe("webhook_reliability", () => {
       ["cancelled", "picked_up", "poll", false, false, null, true, true],
     ]);
   });
+
+  it("knows an event that says the time with fewer digits, or shows the order only now, and expects none of our own reads", async () => {
+    await pool.query("update mirror.sources set created_at = $1", [at(0)]);
+    const fine = { reference: "A", updatedAt: at(2.123456), status: "picked_up" };
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    await seeByPoll(fine);
+    await seeByEvent("evt_cut", { ...fine, updatedAt: at(2.123) });
+    for (const [second, via] of [
+      [3, "backfill"],
+      [4, "write"],
+    ] as const)
+      await show(parseInstant(at(second + 10)), [{ reference: "A", updatedAt: at(second), status: via }], {
+        via,
+        marginSeconds: 5,
+      });
+    expect((await reliability()).map(({ event_id, expected }) => [event_id, expected])).toEqual([
+      [null, false],
+      ["evt_cut", true],
+      [null, false],
+      [null, false],
+    ]);
+  });
 });
 
 it("sync_status has a row for every source, with safe_through as a time", async () => {
@@ -151,12 +173,26 @@ it("sync_status has a row for every source, with safe_through as a time", async 
     (parseInstant(at(10)) + 999n).toString(),
   ]);
   await seeByPoll({ reference: "A", updatedAt: at(7) });
+  // B is one exception; of two entries without a name, each may be another order.
+  await read(`
+    insert into mirror.quarantine (source_id, via, reference, reason, state) select 'live', 'poll', * from (values
+      ('B', 'unreadable_order', 'open'), ('C', 'unreadable_order', 'dismissed'), (null, 'unreadable_order', 'open'),
+      (null, 'unreadable_order', 'open')) entries;
+    insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at) values
+      ('live', 'B', 'test', 1, now() - interval '1 hour'), ('live', 'D', 'test', 1, now()), ('live', 'E', 'test', null, now())`);
+  expect(await read("select kind from mirror.exceptions where reference in ('B', 'D') order by 1")).toEqual([
+    { kind: "late_event" },
+    { kind: "unreadable_order" },
+  ]);
   expect(await read("select * from reporting.sync_status order by source_id")).toMatchObject([
     {
       source_id: "live",
       safe_through: utc(at(10)),
       newest_updated_at: utc(at(7)),
       pending_event_count: "0",
+      quarantined_count: "3",
+      refetch_count: "3",
+      exceptions: "5",
     },
     { source_id: "test", mode: "test", safe_through: null, newest_updated_at: null },
   ]);
@@ -200,6 +236,10 @@ it("orders_as_of returns the last state at the instant, including late observati
   await seeByPoll({ reference: "B", updatedAt: at(11), status: "created" });
   await seeByEvent("evt_1", { reference: "A", updatedAt: at(10), status: "created" });
   await seeByEvent("evt_2", { reference: "A", updatedAt: at(20), status: "picked_up" });
+  // Of two events with one updatedAt, the later status is the order's, whichever came last.
+  for (const status of ["cancelled", "picked_up"])
+    await seeByEvent(`evt_${status}`, { reference: "B", updatedAt: at(40), status });
+  await seeByPoll({ reference: "B", updatedAt: at(50), status: "delivered" });
   for (const [instant, states] of [
     ["-infinity", []],
     [at(9.999999), []],
@@ -209,7 +249,8 @@ it("orders_as_of returns the last state at the instant, including late observati
     [at(20), ["A picked_up", "B created"]],
     [at(20.0000005), ["A picked_up", "B created"]],
     [at(30), ["A cancelled", "B created"]],
-    ["infinity", ["A cancelled", "B created"]],
+    [at(40), ["A cancelled", "B cancelled"]],
+    ["infinity", ["A cancelled", "B delivered"]],
   ] as const) {
     const rows = await read("select * from reporting.orders_as_of($1) order by reference", [instant]);
     expect([instant, rows.map(({ reference, status }) => `${String(reference)} ${String(status)}`)]).toEqual([
@@ -303,10 +344,14 @@ describe("a reader", () => {
       expect((await reader.query(`show ${name}`)).rows).toEqual([{ [name]: value }]);
     await expect(reader.query("set temp_file_limit = -1")).rejects.toMatchObject({ code: "42501" });
 
+    const readRole = async () =>
+      (await read("select rolconnlimit, rolconfig from pg_roles where rolname = $1", [login]))[0];
+    expect(await readRole()).toMatchObject({ rolconnlimit: 5 });
     await database.pool.query(`alter role ${login} set statement_timeout = '5min'`);
+    await database.pool.query(`alter role ${login} connection limit 7`);
     await database.pool.query("call mirror.admit_reader($1)", [login]);
-    const [row] = await read("select rolconnlimit, rolconfig from pg_roles where rolname = $1", [login]);
-    expect(row).toMatchObject({ rolconnlimit: 5 });
+    const row = await readRole();
+    expect(row).toMatchObject({ rolconnlimit: 7 });
     for (const setting of ["statement_timeout=5min", "default_transaction_read_only=on"])
       expect(row!["rolconfig"]).toContain(setting);
   });

@@ -35,8 +35,8 @@ const branch = (id: string, more: Record<string, unknown> = {}) =>
 const readAll = async () =>
   (
     await pool.query<Record<string, unknown>>(
-      `select branch_id, reference, name, fleet_name, zone_code, closed_at is not null as closed, raw::text
-       from mirror.branches order by branch_id`,
+      `select branch_id, r.reference, r.name, r.fleet_name, r.zone_code, not is_open as closed, r.closed_at, raw::text
+       from reporting.branches r join mirror.branches using (source_id, branch_id) order by branch_id`,
     )
   ).rows;
 
@@ -48,8 +48,10 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
     const page = pages()[asked++] ?? { raws: [], hasMore: true };
     return Promise.resolve({ ...page, data: [], request_id: "test" });
   };
+  let nowMs = 0;
   const deps = {
-    clock: systemClock,
+    // A list takes a minute.
+    clock: { ...systemClock, monotonicMs: () => (nowMs += 60_000) },
     source: { sourceId: "live" },
     client: { ...provider, listBranches },
     pool,
@@ -60,6 +62,7 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
 
 it("stores the branches of all pages, closes one that is no longer listed, and reopens it", async () => {
   let listed = [
+    { raws: [branch("a", { name: "Former" })], hasMore: true },
     { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
     { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
   ];
@@ -70,14 +73,22 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
     { branch_id: "b", reference: null, fleet_name: null, zone_code: null, closed: false },
     { branch_id: "c", name: "Nul \ufffd", closed: false },
   ]);
+  const { rows } = await pool.query<{ now: string; aged: boolean }>(
+    `select clock_timestamp()::text as now, clock_timestamp() - branches_read_at >= interval '1 minute' as aged
+     from mirror.sources`,
+  );
+  expect(rows).toMatchObject([{ aged: true }]);
   listed = [{ raws: [branch("a", { name: "Renamed" })], hasMore: false }];
   restart();
   await mirror();
-  expect(await readAll()).toMatchObject([
-    { name: "Renamed", closed: false },
-    { closed: true },
-    { closed: true },
-  ]);
+  const renamed = await readAll();
+  expect(renamed).toMatchObject([{ name: "Renamed", closed: false }, { closed: true }, { closed: true }]);
+  const seen = "select branch_id from reporting.branches where last_seen_at > $1";
+  expect((await pool.query(seen, [rows[0]!.now])).rows).toEqual([{ branch_id: "a" }]);
+  // When they were first missing.
+  restart();
+  await mirror();
+  expect(await readAll()).toEqual(renamed);
   listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
   restart();
   await mirror();
