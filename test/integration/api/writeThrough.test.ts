@@ -62,15 +62,18 @@ function countWaits(budget: Budget): Budget & { waiting: number } {
 
 const provider = await startScriptedProvider();
 const mirror = await startMirror();
+/** Gives up soon, for answers that never come. */
+const hasty = await startMirror({ deadlineMs: 500 });
 afterAll(async () => {
   await mirror.close();
+  await hasty.close();
   await provider.close();
 });
 
 function startMirror(
   change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number; baseUrl?: string; tokens?: [] } = {},
 ): Promise<TestServer> {
-  const { budget = budgetOf({}), applyPool = database.pool, deadlineMs = 500 } = change;
+  const { budget = budgetOf({}), applyPool = database.pool, deadlineMs = 60_000 } = change;
   const { baseUrl = provider.url, tokens = apiTokens } = change;
   const forward = makeForward({
     baseUrl,
@@ -297,7 +300,11 @@ describe("a refusal by the provider", () => {
     ["a failure without a body", text(500, ""), 502, "provider_unavailable"],
   ])("is 502 or 504 after %s", async (_, step, status, code) => {
     provider.script(step);
-    expect(await ask("PATCH", "/v1/orders/DO-1", { body: "{}" })).toMatchObject({ status, error: { code } });
+    const server = step === hang ? hasty : mirror;
+    expect(await ask("PATCH", "/v1/orders/DO-1", { body: "{}", server })).toMatchObject({
+      status,
+      error: { code },
+    });
     expect(asked()).toHaveLength(1);
   });
 
@@ -316,7 +323,7 @@ describe("a creation whose outcome is unknown", () => {
     "is sent once, and its caller decides on the rest: %s",
     async (body) => {
       provider.script(hang, json(201, orderBody()));
-      expect(await ask("POST", "/v1/orders", { body })).toMatchObject({
+      expect(await ask("POST", "/v1/orders", { body, server: hasty })).toMatchObject({
         status: 504,
         error: { code: "provider_timeout", message: expect.stringContaining("look for the order") as string },
       });
@@ -325,10 +332,7 @@ describe("a creation whose outcome is unknown", () => {
   );
 
   it("is none that could not be sent, because nobody listens at the provider's address", async () => {
-    const server = await startMirror({
-      baseUrl: `http://127.0.0.1:${await findFreePort()}`,
-      deadlineMs: 60_000,
-    });
+    const server = await startMirror({ baseUrl: `http://127.0.0.1:${await findFreePort()}` });
     const { status, error } = await ask("POST", "/v1/orders", { body: create("shop-away"), server });
     expect([status, error?.code]).toEqual([502, "provider_unavailable"]);
     expect(error?.message).toMatch(/nothing was sent/);
@@ -340,7 +344,7 @@ describe("a creation whose outcome is unknown", () => {
     let answer: () => void = () => undefined;
     const made = json(201, { ...orderBody({ reference: "DO-GONE" }), request_id: "r" });
     provider.script((response, request) => (answer = () => made(response, request)));
-    const server = await startMirror({ deadlineMs: 60_000 });
+    const server = await startMirror();
     const leaving = new AbortController();
     const left = ask("POST", "/v1/orders", { body: create(), signal: leaving.signal, server });
     await expect.poll(asked).toHaveLength(1);
