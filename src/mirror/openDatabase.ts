@@ -18,7 +18,10 @@ export interface OpenDatabase {
  *
  * Throws UnavailableError when it cannot be reached, in one sentence that names host and database but no password.
  */
-export async function openDatabase(config: Config, logger?: Logger): Promise<OpenDatabase> {
+export async function openDatabase(
+  config: Config,
+  { signal, logger }: { signal: AbortSignal; logger?: Logger },
+): Promise<OpenDatabase> {
   const given = config.databaseDirectUrl ?? config.databaseUrl;
   if (given !== null) {
     await assertReachable(given);
@@ -26,6 +29,7 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
   }
   const server = await startEmbeddedPostgres({
     dataDir: config.dataDir,
+    signal,
     onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
   });
   return { url: server.url, embedded: true, close: server.stop };
@@ -44,7 +48,7 @@ export async function withDatabase<Result>(
   shutdown.listen();
   try {
     const database = await shutdown.start(async () => {
-      const opened = await openDatabase(config);
+      const opened = await openDatabase(config, { signal: shutdown.signal });
       shutdown.onShutdown("database", () => opened.close());
       return opened;
     });

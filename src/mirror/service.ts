@@ -66,7 +66,7 @@ export async function runService(options: {
   const { signal } = shutdown;
   try {
     await shutdown.start(async () => {
-      const database = await openDatabase(config, logger);
+      const database = await openDatabase(config, { signal, logger });
       shutdown.onShutdown("database", () => database.close());
       signal.throwIfAborted();
       await options.examine?.(database.url);

@@ -49,6 +49,8 @@ export interface EmbeddedPostgresOptions {
   readonly durable?: boolean;
   /** Further `name=value` settings of the server. */
   readonly settings?: readonly string[];
+  /** Ends a start before its next step, and initdb at once; nothing of a cluster that was being made remains. */
+  readonly signal?: AbortSignal;
 }
 
 type Server = Awaited<ReturnType<typeof openServer>>;
@@ -63,8 +65,11 @@ type Server = Awaited<ReturnType<typeof openServer>>;
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const server = await openServer(options);
-  const { url, port, leave } = await withProcessLock(server.lock, async () => {
+  const { signal } = options;
+  const open = async () => {
+    signal?.throwIfAborted();
     if (!holdsCluster(server.root)) await setUp(server);
+    signal?.throwIfAborted();
     const secret = encodeURIComponent(await readPassword(server));
     const leaveUsers = await enterAsUser(server.users);
     try {
@@ -75,7 +80,8 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       await leaveUsers();
       throw error;
     }
-  });
+  };
+  const { url, port, leave } = await withProcessLock(server.lock, open, signal);
   let stopped: Promise<void> | undefined;
   const watching = watch(server, port, () => stopped !== undefined);
   const leaveServer = async () => {
@@ -151,10 +157,13 @@ async function setUp({ root, cluster, password, user, run, options }: Server): P
     const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
     const safety = ["--pwfile=../password", "--auth=scram-sha-256"];
     if (options.durable === false) safety.push("--no-sync");
-    await run("initdb", [...place, ...locale, ...safety], filled);
+    options.signal?.throwIfAborted();
+    // Its server reads what to do from initdb, and ends with it.
+    await run("initdb", [...place, ...locale, ...safety], filled, options.signal);
     await writeFile(password, secret, { mode: 0o600 });
     await rename(filled, cluster);
   } catch (error) {
+    options.signal?.throwIfAborted();
     throw explain(`be set up in ${root}`, error, "Point DATA_DIR at another folder");
   } finally {
     await rm(fresh, { recursive: true, force: true });

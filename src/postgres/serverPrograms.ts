@@ -15,13 +15,15 @@ export interface ServerUser {
 }
 
 /**
- * Runs a program of the server in `folder` to its end. If it fails, rejects with an error that includes the output. Of
- * our environment it gets only the places of programs and time zones.
+ * Runs a program of the server in `folder` to its end, or kills it when the signal is aborted. Settles when nothing writes
+ * to its output any more; if it fails, rejects with an error that includes the output. Of our environment it gets only
+ * the places of programs and time zones.
  */
 export type RunProgram = (
   program: "postgres" | "pg_ctl" | "initdb",
   args: readonly string[],
   folder: string,
+  signal?: AbortSignal,
 ) => Promise<unknown>;
 
 export const OWN_POSTGRES = "set DATABASE_URL to a Postgres of your own";
@@ -91,8 +93,13 @@ export async function openPrograms(user: ServerUser | undefined): Promise<RunPro
 async function tryPrograms(native: string, user: ServerUser | undefined): Promise<RunProgram> {
   const env: NodeJS.Dict<string> = { LC_ALL: "C" };
   for (const name of INHERITED) if (ENVIRONMENT[name] !== undefined) env[name] = ENVIRONMENT[name];
-  const run: RunProgram = (program, args, cwd) =>
-    execFileAsync(path.join(native, "bin", program), [...args], { cwd, env, ...user });
+  const run: RunProgram = async (program, args, cwd, signal) => {
+    const running = execFileAsync(path.join(native, "bin", program), [...args], { cwd, env, ...user });
+    // Not execFile's own signal: with it the promise is settled while the program still writes to its folder.
+    const kill = () => running.child.kill("SIGKILL");
+    signal?.addEventListener("abort", kill);
+    return running.finally(() => signal?.removeEventListener("abort", kill));
+  };
   await run("postgres", ["--version"], path.parse(native).root);
   return run;
 }

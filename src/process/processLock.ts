@@ -59,10 +59,14 @@ async function readStartTime(pid: number): Promise<string> {
 
 /**
  * Runs `work` while no other process or call runs its own under the same file. A lock whose holder was killed is taken
- * over. Throws UnavailableError if the holder does not release it within 90 s,
- * or if the file cannot be written: the disk is full, for example.
+ * over. Throws UnavailableError if the holder does not release it within 90 s, or if the file cannot be written: the disk
+ * is full, for example. A signal ends the wait, with its reason.
  */
-export async function withProcessLock<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
+export async function withProcessLock<Result>(
+  file: string,
+  work: () => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
   const holder = `${await identifyProcess()}:${randomUUID()}`;
   for (let waitedMs = 0; !(await acquire(file, holder)); waitedMs += RETRY_MS) {
     if (waitedMs >= WAIT_MAX_MS) {
@@ -70,6 +74,7 @@ export async function withProcessLock<Result>(file: string, work: () => Promise<
         fix: "End that process, whose number the file holds, or remove the file if there is none.",
       });
     }
+    signal?.throwIfAborted();
     await systemClock.sleep(RETRY_MS);
   }
   try {
