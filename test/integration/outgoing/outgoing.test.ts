@@ -3,6 +3,7 @@ import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readOutgoingEndpoints } from "../../../src/health/conditions/endpoints.sql.ts";
 import {
   planDeliveries,
@@ -27,7 +28,7 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { asPool, beside, openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/tables.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLiveApply, missAgain } from "../../support/mirror/liveApply.ts";
 import {
   addSource,
   at,
@@ -42,7 +43,7 @@ import { listenHere } from "../../support/http/serve.ts";
 
 const RETRY_SECONDS = [0.05, 0.05, 0.05];
 const WAIT = { timeout: 30_000, interval: 20 };
-const TABLES = "outgoing_deliveries outgoing_endpoints orders history changes retention_walks";
+const TABLES = "outgoing_deliveries outgoing_endpoints orders history changes coverage retention_walks";
 
 interface Received {
   readonly headers: IncomingHttpHeaders;
@@ -86,10 +87,11 @@ const refuse =
   (response) =>
     void response.writeHead(statuses.shift() ?? 200).end("thanks");
 
-async function see(...orders: OrderSketch[]): Promise<void> {
+async function seeOn(database: Pool, ...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map((order) => makeSnapshot(order));
-  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
+  await makeLiveApply(database).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
 }
+const see = (...orders: OrderSketch[]) => seeOn(pool, ...orders);
 const references = (count: number) => Array.from({ length: count }, (_, index) => `R${index}-`);
 /** A change of the status for each of the statuses, one order after the other. */
 async function change(names: readonly string[], statuses: readonly string[] = ["created"]): Promise<void> {
@@ -130,7 +132,7 @@ async function open(options: Options = {}) {
   });
   const { url } = await listenHere(server);
   const sign = makeSigner({ secrets: [WEBHOOK_SECRET] });
-  const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 2_000 });
+  const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 60_000 });
   const wanted = { endpointId, definition: "", types: null, statuses: null, ...options.wanted };
   for (let index = 0; index < processes; index += 1) {
     const one = await openOutgoing({
@@ -174,20 +176,26 @@ describe("outgoing webhooks", () => {
       { reference: "B", updatedAt: at(2) },
     );
     await see({ reference: "A", updatedAt: at(3), status: "picked_up", more: { note: "x" } });
-    await settled(...Array.from({ length: 4 }, () => "delivered 1 status 204"));
-    const types = endpoint.received.map(({ text, change: name }) => [
-      name,
-      (JSON.parse(text) as { type: string }).type,
-    ]);
-    expect(Object.fromEntries(types)).toEqual({
-      A1: "order.new",
-      A2: "order.status_changed",
-      A3: "order.changed",
-      B1: "order.new",
+    const [horizon, requestedAt] = [parseInstant(at(900)), parseInstant(at(900))];
+    await missAgain(pool, { sourceId: "live", reference: "B", horizon, requestedAt });
+    await settled(...Array.from({ length: 5 }, () => "delivered 1 status 204"));
+    const told = endpoint.received.map(({ text, change: name }) => {
+      const { type, data } = JSON.parse(text) as {
+        type: string;
+        data: Record<"before" | "after", { status: string } | null>;
+      };
+      return [name, [type, data.before?.status, data.after?.status]];
+    });
+    expect(Object.fromEntries(told)).toEqual({
+      A1: ["order.new", undefined, "created"],
+      A2: ["order.status_changed", "created", "picked_up"],
+      A3: ["order.changed", "picked_up", "picked_up"],
+      B1: ["order.new", undefined, "created"],
+      B2: ["order.gone", "created", undefined],
     });
     for (const { headers, text } of endpoint.received)
       expect(new Webhook(WEBHOOK_SECRET).verify(text, headers as Record<string, string>)).toBeDefined();
-    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(4);
+    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(5);
   });
 
   it("are retried under the same id until delivered; given up after the last attempt or 410; sent again by hand", async () => {
@@ -470,6 +478,9 @@ describe("deliveries", () => {
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 40 });
     expect(new Set(await states())).toEqual(new Set(["pending 0 null"]));
     expect(await replayFrom(pool, { endpointId: "none", from: begin })).toBe(null);
+    // What waits anyhow does not begin anew.
+    await replayFrom(pool, { endpointId: "erp", from: begin });
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 40, planned: 0 });
   });
 
   it("are not planned by a second process before the first has committed its plan", async () => {
@@ -484,12 +495,42 @@ describe("deliveries", () => {
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
   });
 
-  it("miss nothing when the database is moved to another server", async () => {
+  it("are made of no change behind one that is still to be committed, which would be skipped", async () => {
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin");
+    await seeOn(asPool(client), { reference: "A", updatedAt: at(1) });
+    await change(["B"]);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+    // Nor is it in the past of an endpoint that is new.
+    await list("new");
+    await client.query("commit");
+    for (const endpointId of ["erp", "new"])
+      expect(await planDeliveries(pool, { ...ALL, endpointId }, 10)).toMatchObject({ planned: 2 });
+  });
+
+  it("are not planned again by a process that looked at the feed before another one's plan", async () => {
+    await change(["A"]);
+    const slow = async (statement: { readonly name?: string }, values?: unknown[]) => {
+      const answer = await pool.query(statement as never, values);
+      if (statement.name !== "read-feed-fence") return answer;
+      await change(["B"]);
+      expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+      return answer;
+    };
+    await planDeliveries(asPool({ query: slow }), ALL, 10);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+  });
+
+  it("miss nothing when the database is moved to another server, and show positions of that one", async () => {
     await change(["A", "B", "C"]);
     expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
+    const [former] = await takeDue(pool, TAKEN, 1);
     await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(true);
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+    const epochs = (await takeDue(pool, TAKEN, 10)).map(({ epoch }) => epoch);
+    expect([epochs.length, epochs.includes(former!.epoch)]).toEqual([2, false]);
   });
 
   it("a late answer to the former sending changes nothing", async () => {
@@ -520,6 +561,40 @@ describe("deliveries", () => {
       { answer: null },
     ]);
     await pool.query(emptying("erasures"));
+  });
+
+  it("count failures in a row until one succeeds, and keep ten attempts; a late end changes nothing", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    const deliveryId = await takeOne();
+    const fail = (n: number) =>
+      recordAttempt(pool, { deliveryId, ...END, result: "pending", outcome: `status ${500 + n}` });
+    for (let n = 1; n <= 12; n += 1) await fail(n);
+    const { rows } = await pool.query<{ kept: { outcome: string }[] }>(
+      "select last_attempts as kept from mirror.outgoing_deliveries",
+    );
+    expect([rows[0]?.kept.length, rows[0]?.kept[0]?.outcome]).toEqual([10, "status 512"]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 12 }]);
+    await recordAttempt(pool, { deliveryId, ...END });
+    // The process that took it first had been asleep for minutes.
+    await fail(0);
+    expect(await states()).toEqual(["delivered 13 status 200"]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 0 }]);
+  });
+
+  it("of an ordered endpoint wait for no other order, source or endpoint", async () => {
+    await list("bi");
+    await pool.query(
+      `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, reference, event_type, next_attempt_at)
+       values ('erp', 'other', 0, 'A', 'order.new', 'infinity')`,
+    );
+    await change(["A", "B"], ["created", "assigned"]);
+    for (const endpointId of ["erp", "bi"]) await planDeliveries(pool, { ...ALL, endpointId }, 10);
+    const take = () => takeDue(pool, { ...TAKEN, ordered: true }, 10);
+    const taken = await take();
+    expect(taken).toMatchObject(["A", "B"].map((reference) => ({ reference, revision: 1 })));
+    await recordAttempt(pool, { deliveryId: taken[0]!.deliveryId, ...END });
+    expect(await take()).toMatchObject([{ reference: "A", revision: 2 }]);
   });
 
   it("are taken by their own endpoint only, and by nobody with another definition", async () => {
@@ -570,10 +645,13 @@ describe("deliveries", () => {
       `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type)
        select 'erp', 'old', i, 'order.new' from generate_series(1, 9999) i`,
     );
+    await list("bi");
     await change(["A", "B", "C"]);
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 1 });
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 0, planned: 0 });
-    await pool.query("delete from mirror.outgoing_deliveries where source_id = 'old'");
+    // Another endpoint has room of its own, and what was delivered takes none.
+    expect(await planDeliveries(pool, { ...ALL, endpointId: "bi" }, 100)).toMatchObject({ planned: 3 });
+    await pool.query("update mirror.outgoing_deliveries set state = 'delivered' where source_id = 'old'");
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 2 });
   });
 });
@@ -616,6 +694,8 @@ describe("an endpoint", () => {
     expect(await endpoints()).toMatchObject([{ disputed: true }]);
     // The old process has ended.
     await age("listed_at", "31 seconds");
+    // A worker lists it, if with another content.
+    expect(await removeEndpoint(pool, "erp")).toBe(false);
     expect(await listAs("new", "erp")).toEqual(["erp"]);
     expect(await listAs("old", "erp")).toEqual([]);
     await age("disputed_at", "31 seconds");
