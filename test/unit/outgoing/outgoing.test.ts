@@ -82,6 +82,9 @@ it("a message is the change as in the feed, under a stable id", () => {
       changedFields: ["/n"],
     },
   });
+  // A former state that is no longer kept leaves open what has changed.
+  const lost = JSON.parse(write("0123456789ab", { ...change, before: null }).body.toString()) as unknown;
+  expect(lost).toMatchObject({ data: { changedFields: null } });
   const person = { name: "Jansen" };
   const raw = JSON.stringify({
     ...makeOrder({ reference: "A", updatedAt: "2026-03-01T09:00:01Z" }),
