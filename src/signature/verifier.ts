@@ -229,12 +229,11 @@ function splitField({ lead, separator }: Pick<Scheme, "lead" | "separator">, tex
 
 /** Skips what is not a signature of this scheme: other versions, lengths and encodings, parts with another meaning. */
 function readSignatures(scheme: Scheme, parts: readonly string[]): Buffer[] {
-  const { algorithm, encoding, prefix, timestamp } = scheme;
+  const { algorithm, encoding, prefix } = scheme;
   const { fits } = findAlgorithm(algorithm);
-  const label = timestamp && "part" in timestamp ? timestamp.part : undefined;
   const signatures: Buffer[] = [];
   for (const part of parts) {
-    if (!part.startsWith(prefix) || (label !== undefined && part.startsWith(label))) continue;
+    if (!part.startsWith(prefix)) continue;
     const bytes = decodeStrictly(unquote(part.slice(prefix.length)), encoding);
     // A prefix of the digest must not pass: comparing only as many bytes as were sent would accept the empty signature.
     if (bytes && fits(bytes.length)) signatures.push(bytes);

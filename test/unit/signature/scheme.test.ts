@@ -69,6 +69,7 @@ it.each<[object, RegExp]>([
   [{ signed, timestamp: { header: "X-Sig" } }, /used for two things/],
   [{ signed, separator: "", timestamp: part }, /separator/],
   [{ signed, separator: ",", prefix: "t", timestamp: part }, /cannot be distinguished/],
+  [{ signed, separator: ",", prefix: "t=v", timestamp: part }, /cannot be distinguished/],
   [{ signed, separator: ",", prefix: "v1,", timestamp: part }, /holds the separator/],
   [{ signed, separator: ",", timestamp: { ...part, ...timestamp } }, /timestamp/],
 ])("refuses the scheme %j: %s", (fields, message) => {

@@ -248,6 +248,16 @@ describe("refuses an id that makes the signed bytes ambiguous", () => {
     }
   });
 
+  it("directly before the body, whose brace then ends it", () => {
+    const scheme = JSON.stringify({ ...full, signed: "{timestamp}.{id}{body}" });
+    const sign = makeSigner({ scheme: loadScheme(scheme), secrets: [SECRETS[0]!] });
+    const headers = sign({ id: "evt_1", body: BODY, nowSeconds: NOW });
+    expect(verifyWith(scheme, headers)).toEqual(accepted(0, "evt_1"));
+    // The same bytes are signed.
+    const moved = [{ ...headers, "x-id": "evt_" }, NOW, Buffer.concat([Buffer.from("1"), BODY])] as const;
+    expect(verifyWith(scheme, ...moved)).toEqual(refused("id_malformed"));
+  });
+
   it("where another character is the separator, only that one counts", () => {
     const scheme = loadScheme(JSON.stringify({ ...full, signed: "{id}:{timestamp}:{body}" }));
     const sign = makeSigner({ scheme, secrets: [SECRETS[0]!] });
