@@ -146,17 +146,28 @@ export async function completeRefetch(
   await pool.query(COMPLETION, values);
 }
 
-/** Counts a read that could not fulfil the request; the next one follows in `waitMs`. */
+/**
+ * Counts a read that could not fulfil the request; the next one follows in `waitMs`. An order that was missing stays an
+ * exception where an answer that shows no such order counts for nothing: no read has shown it meanwhile.
+ */
 export async function postponeRefetch(
   pool: Pool,
-  postponed: { sourceId: string; refetch: Refetch; waitMs: number; missedAt: Instant | null },
+  postponed: {
+    sourceId: string;
+    refetch: Refetch;
+    /** As in `completeRefetch`. */
+    shown: Instant | undefined;
+    waitMs: number;
+    missedAt: Instant | null;
+  },
 ): Promise<void> {
-  const { sourceId, refetch, waitMs, missedAt } = postponed;
+  const { sourceId, refetch, shown = null, waitMs, missedAt } = postponed;
   await pool.query(
     `update mirror.refetches set attempts = attempts + 1, failures = 0, last_error = null, missed_at = $5::bigint,
+       unconfirmed = unconfirmed or missed_at is not null and $5 is null and $6::bigint is null,
        next_attempt_at = clock_timestamp() + $4 * interval '1 millisecond'
      where source_id = $1 and reference = $2 and requested_at = $3::timestamptz`,
-    [sourceId, refetch.reference, refetch.requestedAt, waitMs, missedAt],
+    [sourceId, refetch.reference, refetch.requestedAt, waitMs, missedAt, shown],
   );
 }
 

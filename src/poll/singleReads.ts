@@ -183,5 +183,5 @@ async function endAttempt(
   if (waitMs === undefined)
     return completeRefetch(pool, { sourceId, refetch, shown, differed, marginSeconds });
   const bounded = Math.max(Math.min(waitMs, WAIT_MAX_MS), intervalSeconds * 1_000);
-  await postponeRefetch(pool, { sourceId, refetch, waitMs: bounded, missedAt });
+  await postponeRefetch(pool, { sourceId, refetch, shown, waitMs: bounded, missedAt });
 }

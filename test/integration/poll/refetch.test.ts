@@ -66,6 +66,19 @@ it("counts what a read has corrected in the verifications of that time, and in n
   expect(differed).toEqual([1, 0, 0]);
 });
 
+it("keeps an order that a read did not find an exception while the list is in doubt", async () => {
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(secondsAgo(2 * HOUR)) }]);
+  await request("R1");
+  const poller = makeSut();
+  await readSingly(poller, 1);
+  const readExceptions = async () => (await pool.query("select reference, kind from mirror.exceptions")).rows;
+  expect(await readExceptions()).toEqual([{ reference: "R1", kind: "missing" }]);
+  await pool.query("update mirror.poll_state set list_emptied_at = clock_timestamp()");
+  await readSingly(poller, 2);
+  // The count of answers begins again; no read has shown the order.
+  expect(await readExceptions()).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
+});
+
 it("reads an order until its version is settled, however many reads failed before", async () => {
   const getOrder: MemoryProvider["getOrder"] = (reference, options) => {
     const answer = provider.getOrder(reference, options);
