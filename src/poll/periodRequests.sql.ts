@@ -166,7 +166,9 @@ export async function finishRequests(pool: Pool, lease: Lease, sourceId: string)
          unreadable = (select count(*) from mirror.refetches f where f.source_id = $4 and f.request_id = r.request_id)
        from held
        where r.source_id = $4 and r.state = 'running' and r.read_down_to <= r.since
-         and not exists (select from mirror.coverage c where c.source_id = $4 and c.awaits_head)
+         and not exists (select from mirror.coverage c
+           where c.source_id = $4 and c.awaits_head and c.sweep in ('verify', 'backfill')
+             and c.since >= r.since and c.until <= r.until)
          and not exists (select from mirror.refetches f
            where f.source_id = $4 and f.request_id = r.request_id and (f.attempts = 0 or f.missed_at is not null))
      )`,

@@ -10,6 +10,7 @@ import {
   type HeadWindow,
 } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
+import { finishRequests } from "../../../src/poll/periodRequests.sql.ts";
 import { beginCycle, beginPolling, endCycle } from "../../../src/poll/pollState.sql.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { beside } from "../../support/servers/database.ts";
@@ -39,10 +40,10 @@ interface Shown {
 /** Whatever was walked so far. */
 const ALL = 2n ** 62n;
 /** A window that was walked to its end, and then the head sweep that makes it a proof. */
-const walk = (lease: Lease, window: Window, { listed = null, orders = 1 }: Shown = {}) =>
+const walk = (lease: Lease, window: Window, { listed = null, orders = 1 }: Shown = {}, sweep = "proof") =>
   recordWalked(pool, lease, {
     sourceId: "live",
-    sweep: "proof",
+    sweep,
     read: makeRead(window, { orders, durationMs: 5, listed }),
   });
 const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
@@ -284,12 +285,32 @@ describe("the ledger", () => {
       await omit(lease);
       await head(lease);
       expect(await readUnproved()).toEqual([{ unproved: 0 }]);
-      await omit(lease);
-      await pool.query("update mirror.coverage set sweep = 'verify'");
+      await walk(lease, WINDOW, { listed: [] }, "verify");
       await walk(lease, { since: 20n, until: 30n });
       await head(lease);
       expect(await readUnproved()).toEqual([{ unproved: 1 }]);
     });
+  });
+  it("ends a request when its own windows are closed, whatever else is walked meanwhile", async () => {
+    const lease = await lead();
+    await begin(lease);
+    await pool.query(
+      `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state)
+       values ('live', 'verification', 0, 10, 0, 'running')`,
+    );
+    onTestFinished(async () => void (await pool.query("delete from mirror.period_requests")));
+    const finish = async () => {
+      await finishRequests(pool, lease, "live");
+      return (await pool.query("select state from mirror.period_requests")).rows as unknown[];
+    };
+    await walk(lease, { since: 5n, until: 10n }, {}, "verify");
+    const { upTo } = await readWalked(pool, "live");
+    // Of the proof sweep, and of a later request.
+    await walk(lease, { since: 0n, until: 8n });
+    await walk(lease, { since: 8n, until: 20n }, {}, "backfill");
+    expect(await finish()).toEqual([{ state: "running" }]);
+    await head(lease, { closes: upTo });
+    expect(await finish()).toEqual([{ state: "done" }]);
   });
   it("makes no proof of a window that was walked after the head sweep began", async () => {
     const lease = await lead();
