@@ -1,7 +1,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
+import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
@@ -18,7 +18,7 @@ import { logInto } from "../../support/run/logInto.ts";
 const HOUR = 3_600;
 const MANY = 20;
 
-const { pool, apply, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, apply, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
 beforeEach(async () => {
@@ -31,6 +31,16 @@ const makeSut = (more: Partial<PollDeps> = {}) =>
 
 const request = (reference: string) =>
   requestRefetches(pool, { sourceId: "live", references: [reference], reason: "asked" });
+/** Ends a single read of R1 that showed this version; undefined: that found no such order. */
+async function complete(
+  shown: bigint | undefined,
+  { differed = false, meanwhile = () => Promise.resolve() } = {},
+): Promise<void> {
+  await request("R1");
+  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  await meanwhile();
+  await completeRefetch(pool, { sourceId: "live", refetch: refetch!, shown, differed, marginSeconds: 1 });
+}
 const readRequests = async () =>
   (await pool.query("select reference, attempts, failures from mirror.refetches order by reference")).rows;
 
@@ -50,20 +60,50 @@ const readSingly = (poller: Poller, times: number) =>
 it("counts what a read has corrected in the verifications of that time, and in no other", async () => {
   const version = secondsAgo(2 * HOUR);
   await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(version) }]);
+  await show(secondsAgo(60), [{ reference: "R2", updatedAt: formatInstant(version + 1n) }]);
   const periods = [
-    [version, version + 1n],
-    [version - 1n, version],
-    [version + 1n, version + 2n],
+    ["verification", version, version + 1n],
+    ["verification", version - 1n, version],
+    ["verification", version + 1n, version + 2n],
+    ["backfill", version, version + 1n],
+    ["verification", version, version + 1n],
   ] as const;
-  const ids = [];
-  for (const [since, until] of periods)
-    ids.push(await requestPeriod(pool, { kind: "verification", sourceId: "live", since, until }));
-  await request("R1");
-  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
-  const end = { sourceId: "live", shown: version, differed: true, marginSeconds: 1 };
-  await completeRefetch(pool, { ...end, refetch: refetch! });
-  const differed = await Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.differed));
-  expect(differed).toEqual([1, 0, 0]);
+  const ids: bigint[] = [];
+  for (const [kind, since, until] of periods)
+    ids.push(await requestPeriod(pool, { kind, sourceId: "live", since, until }));
+  await cancelRequest(pool, ids.at(-1)!);
+  const read = () => Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.differed));
+  await complete(version);
+  expect(await read()).toEqual([0, 0, 0, 0, 0]);
+  await complete(version, { differed: true });
+  expect(await read()).toEqual([1, 0, 0, 0, 0]);
+});
+
+it("frees what reads could not show of an order, and never an event about it", async () => {
+  await tell({ reference: "R1", updatedAt: formatInstant(secondsAgo(-48 * HOUR)) });
+  await pool.query(`insert into mirror.quarantine (source_id, via, reference, reason)
+    values ('live', 'poll', 'R1', 'unreadable_order'), ('live', 'refetch', 'R1', 'unreadable_singly')`);
+  const readReasons = async () =>
+    (await pool.query<{ reason: string }>("select reason from mirror.quarantine order by 1")).rows.map(
+      ({ reason }) => reason,
+    );
+  // Asked for again while it was read: a read that began before says nothing of what was asked for since.
+  await complete(secondsAgo(HOUR), { meanwhile: () => request("R1") });
+  expect(await readReasons()).toEqual(["dated_ahead", "unreadable_order", "unreadable_singly"]);
+  await complete(secondsAgo(HOUR));
+  expect(await readReasons()).toEqual(["dated_ahead", "unreadable_order"]);
+  await complete(undefined);
+  expect(await readReasons()).toEqual(["dated_ahead"]);
+});
+
+it("reads first what people ask for, then what events ask for, then what verifications ask for", async () => {
+  await pool.query(`insert into mirror.refetches (source_id, reference, reason, request_id, next_attempt_at)
+    select 'live', reference, 'a reason', request, now() - minutes * interval '1 minute' from (values
+      ('VERIFIED', 1, 9), ('PERSON', 1, 8), ('EVENT', null, 6), ('EARLIER EVENT', null, 7), ('NOT DUE', null, -1)
+    ) as due (reference, request, minutes)`);
+  await requestRefetches(pool, { sourceId: "live", references: ["PERSON"], reason: "requested by a person" });
+  const taken = await takeRefetches(pool, { sourceId: "live", limit: 9 });
+  expect(taken.map(({ reference }) => reference)).toEqual(["PERSON", "EARLIER EVENT", "EVENT", "VERIFIED"]);
 });
 
 it("keeps an order that a read did not find an exception while the list is in doubt", async () => {
@@ -139,7 +179,8 @@ it("keeps the exception of a claim that stands, however often it was read too ea
   await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
   await request("R1");
   await pool.query("update mirror.refetches set unconfirmed = true");
-  await readSingly(makeSut({ marginSeconds: 2 * HOUR }), MANY);
+  // The next read that can tell is more than six hours away.
+  await readSingly(makeSut({ marginSeconds: 8 * HOUR }), MANY);
   const exceptions = await pool.query("select reference, kind from mirror.exceptions");
   expect(exceptions.rows).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
 });

@@ -202,6 +202,10 @@ describe("an order that cannot be refetched", () => {
     await poll(poller);
     await poll(poller);
     expect(await readQuarantine()).toHaveLength(3);
+    // Nor does one of an order whose entry a person has dismissed.
+    await pool.query("update mirror.quarantine set state = 'dismissed' where reference = 'BAD'");
+    await hurryUntil(poller, async () => (await readWishes()).every(({ failures }) => failures > 7));
+    expect(await readQuarantine()).toHaveLength(2);
   });
 
   it("leaves the quarantine once it can be read", async () => {
