@@ -12,7 +12,13 @@ import {
 import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
 import { finishRequests } from "../../../src/poll/periodRequests.sql.ts";
 import { beginCycle, beginPolling, endCycle } from "../../../src/poll/pollState.sql.ts";
-import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
+import {
+  completeRefetch,
+  noteRefetchFailure,
+  postponeRefetch,
+  requestRefetches,
+  takeRefetches,
+} from "../../../src/poll/refetches.sql.ts";
 import { beside } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -221,6 +227,12 @@ describe("the ledger", () => {
       return lease;
     };
 
+    it("doubts no whole list because of what events alone claim", async () => {
+      const lease = await setUp(null);
+      await omit(lease, 0);
+      await head(lease);
+      expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
+    });
     it.each([5, null])("proves nothing and asks for it, until it is gone (horizon: %s)", async (horizon) => {
       const lease = await setUp(horizon);
       await omit(lease);
@@ -229,6 +241,8 @@ describe("the ledger", () => {
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
       expect((await pool.query("select from mirror.coverage")).rowCount).toBe(0);
+      // A head sweep that closes no window shows nothing of the doubt.
+      expect(await head(lease)).toMatchObject({ isListDoubted: true });
       await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
       await omit(lease);
       expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
@@ -247,6 +261,50 @@ describe("the ledger", () => {
       await omit(lease);
       expect(await head(lease)).toMatchObject({ isListDoubted: false });
       expect(await ask()).toEqual([]);
+      // It was made by pages that showed others, and says nothing of pages that show none.
+      await omit(lease, 0);
+      expect(await head(lease, { orders: 1 })).toMatchObject({ isListDoubted: true });
+    });
+    it("waits a day where the pages of a window show no other order, although the list shows others", async () => {
+      const lease = await setUp();
+      const omitAll = async () => {
+        await omit(lease, 0);
+        return (await head(lease, { orders: 1 })).isListDoubted;
+      };
+      await omitAll();
+      await showSingly();
+      expect(await omitAll()).toBe(true);
+      expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
+      await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 day'");
+      expect(await omitAll()).toBe(false);
+    });
+    it("takes an order that cannot be read singly for an exception: a claim at once, another one in quarantine", async () => {
+      const fail = async () => {
+        const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+        const failure = { sourceId: "live", refetch: refetch!, error: "away", firstWaitMs: 0 };
+        await noteRefetchFailure(pool, failure);
+      };
+      const isDoubted = async (lease: Lease) => {
+        await omit(lease);
+        return (await head(lease)).isListDoubted;
+      };
+      const claimed = await setUp(null);
+      expect(await isDoubted(claimed)).toBe(true);
+      await fail();
+      expect(await isDoubted(claimed)).toBe(false);
+      expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
+      await pool.query("update mirror.orders set settled = true, horizon = 5; delete from mirror.coverage");
+      expect(await isDoubted(claimed)).toBe(true);
+      for (let failures = 2; failures <= 5; failures += 1) await fail();
+      expect(await isDoubted(claimed)).toBe(false);
+      onTestFinished(async () => void (await pool.query("delete from mirror.quarantine")));
+      await pool.query("update mirror.quarantine set inbox_seq = 1; delete from mirror.coverage");
+      expect(await isDoubted(claimed)).toBe(true);
+    });
+    it("says nothing of orders where the pages had too many to keep", async () => {
+      const lease = await setUp();
+      await walk(lease, WINDOW, { listed: null });
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
     });
     it.each([
       ["when single reads show them", async () => undefined],
@@ -399,14 +457,11 @@ describe("refetches", () => {
   it("stay when they are requested again while the order is being read", async () => {
     await request("R1");
     const [taken] = await take();
+    const end = { sourceId: "live", refetch: taken!, shown: undefined };
     await request("R1");
-    await completeRefetch(pool, {
-      sourceId: "live",
-      refetch: taken!,
-      shown: undefined,
-      differed: false,
-      marginSeconds: 5,
-    });
+    await completeRefetch(pool, { ...end, differed: false, marginSeconds: 5 });
+    expect(await take()).toHaveLength(1);
+    await postponeRefetch(pool, { ...end, waitMs: 60_000, missedAt: null });
     expect(await take()).toHaveLength(1);
   });
 });
