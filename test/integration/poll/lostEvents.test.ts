@@ -1,11 +1,11 @@
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
+import { EMPTY_MIRROR, emptying, lost } from "../../support/mirror/tables.ts";
 
 const { pool, apply, read, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
@@ -170,6 +170,14 @@ it.each<[string, ...Step[]]>([
   expect(await look()).toMatchObject({ late: 0, lost: 0, lostSinceLastEvent: 0 });
 });
 
+it("counts nothing of a source that is polled only", async () => {
+  await announce("A");
+  await pool.query("update mirror.sources set receives_events = false");
+  onTestFinished(async () => void (await pool.query("update mirror.sources set receives_events = null")));
+  await look();
+  expect(await read("select from mirror.webhook_hours")).toEqual([]);
+});
+
 it("keeps the number of what is older than the history, and of months", async () => {
   await announce("A");
   await poll(created("B"));
@@ -185,4 +193,8 @@ it("keeps the number of what is older than the history, and of months", async ()
     { hour: "-infinity", outcome: "lost" },
   ]);
   expect((await readStandings(pool, "live"))[0]).toMatchObject({ lostEver: 1, lost: 0 });
+  // A later month is added.
+  await pool.query(lost(2, "31 days", { status: "picked_up" }));
+  await look();
+  expect((await readStandings(pool, "live"))[0]).toMatchObject({ lostEver: 3, lost: 0 });
 });

@@ -57,13 +57,15 @@ it("a head sweep that was cut off goes on in the same term, and begins again in 
 });
 
 it.each([
-  ["each was read whole", [true, true], 1],
-  ["the last one was not read whole", [true, false], 0],
-  ["an earlier one was not read whole", [false, true], 0],
-])("a head sweep makes proofs only if of its windows %s", async (_, wholes, proofs) => {
+  ["each was read whole", [true, true], {}, 1],
+  ["the last one was not read whole", [true, false], {}, 0],
+  ["an earlier one was not read whole", [false, true], {}, 0],
+  ["all were read while the clocks differ", [true, true], { disagreementSeconds: () => 61 }, 0],
+  ["the end of the open one is near", [true, true], { providerNow: () => addSeconds(NOW, 3_540) }, 0],
+])("a head sweep makes proofs only if of its windows %s", async (_, wholes, clock, proofs) => {
   const source = { sourceId: "live" };
   const client = makeMemoryProvider();
-  const providerClock = { ...client.providerClock, providerNow: () => NOW };
+  const providerClock = { ...client.providerClock, providerNow: () => NOW, ...clock };
   const deps = {
     source,
     client: { ...client, providerClock },

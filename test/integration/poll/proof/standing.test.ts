@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease } from "../../../../src/database/leases.sql.ts";
 import { COUNT_MAX } from "../../../../src/health/conditions/condition.ts";
 import { readStandings } from "../../../../src/health/conditions/standing.ts";
-import { endCycle } from "../../../../src/poll/pollState.sql.ts";
+import { endCycle, noteUnserved } from "../../../../src/poll/pollState.sql.ts";
 import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
 import { addSource } from "../../../support/mirror/orders.ts";
 import { emptying } from "../../../support/mirror/tables.ts";
@@ -29,6 +29,33 @@ it("a poll that fails has failed since the first of consecutive failures, across
   expect(later.lastCycleEndedAt).toBeGreaterThan(lastCycleEndedAt!);
   await endCycle(pool, lease, { sourceId: "live", failure: null });
   expect(await readLive()).toMatchObject({ failingSince: null, trouble: null, lastError: null });
+});
+
+it("the clocks differ since the first of consecutive cycles, until one ends in which they agree", async () => {
+  const end = async (clockErrorSeconds: number | null) => {
+    await endCycle(pool, lease, { sourceId: "live", failure: null, clockErrorSeconds });
+    return (await readLive()).clockWrongSince;
+  };
+  const since = await end(100);
+  expect(since).not.toBeNull();
+  expect(await end(200)).toBe(since);
+  expect(await end(null)).toBeNull();
+});
+
+it("names windows that the list cannot serve as one period if they touch, since the first of them", async () => {
+  await endCycle(pool, lease, { sourceId: "live", failure: null });
+  const note = async (since: bigint, until: bigint) => {
+    await noteUnserved(pool, lease, { sourceId: "live", window: { since, until }, error: "500" });
+    const { unservedSince, unservedUntil, unservedAt } = await readLive();
+    return { period: [unservedSince, unservedUntil], at: unservedAt };
+  };
+  const { period, at } = await note(10n, 20n);
+  expect(period).toEqual([10n, 20n]);
+  expect(await note(5n, 10n)).toEqual({ period: [5n, 20n], at });
+  expect(await note(20n, 30n)).toEqual({ period: [5n, 30n], at });
+  const apart = await note(31n, 40n);
+  expect(apart.period).toEqual([31n, 40n]);
+  expect(apart.at).toBeGreaterThan(at!);
 });
 
 describe("counts", () => {

@@ -91,6 +91,15 @@ it("withdraws exactly the windows that contain the change, until they are read a
   );
 });
 
+it("takes back a walk that no head sweep has closed yet, too: its pages may have missed the same", async () => {
+  await commit(seconds(0, 10));
+  await walk(seconds(5, 20));
+  await walk(seconds(20, 30));
+  expect(await withdraw(7n * SECOND)).toBe(true);
+  await head();
+  expect(await readProved()).toEqual([seconds(20, 30)]);
+});
+
 it("withdraws the second around a change whose windows were removed", async () => {
   await commit(seconds(0, 40));
   await pool.query("delete from mirror.coverage");
