@@ -67,6 +67,15 @@ describe("a requested backfill", () => {
     expect(await readRequest(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
   });
 
+  it("joins the history of a new source, whose beginning is too recent to be proved", async () => {
+    const world = await startWorld();
+    const since = daysAgo(1);
+    const backfillId = await world.ask({ since, until: floor(systemClock.now()) + 60n * 10n ** 9n });
+    world.startPoller({ backfillSince: "PT0S" });
+    await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
+    expect(BigInt((await world.progress())!.history_since)).toBe(since);
+  });
+
   it("claims nothing across a period that was never read", async () => {
     const world = await startWorld();
     world.provider.put("old", secondsAgo(9 * DAY));
@@ -118,6 +127,7 @@ describe("a requested backfill", () => {
       throw new ProviderError("the past is away", { failure: "unavailable" });
     };
     const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });
+    const next = await world.ask({ since: daysAgo(1.5), until: daysAgo(1) });
     world.startPoller({ intervalSeconds: 0.005 });
     await expect.poll(() => world.state(failing), WAIT).toBe("failed");
     expect(await readRequest(world.pool, failing)).toMatchObject({
@@ -126,5 +136,10 @@ describe("a requested backfill", () => {
     });
     expect(await world.state(cancelled)).toBe("cancelled");
     expect(await world.listReferences()).toEqual([]);
+    // It has given way to the one after it.
+    const ended =
+      "select request_id from mirror.period_requests where state <> 'cancelled' order by ended_at";
+    const { rows } = await world.pool.query<{ request_id: string }>(ended);
+    expect(rows.map(({ request_id }) => BigInt(request_id))).toEqual([next, failing]);
   });
 });

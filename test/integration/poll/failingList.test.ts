@@ -119,8 +119,12 @@ it("one failed request costs one request: the walk goes on where it was", async 
   expect(offsets[5]).toBeGreaterThan(offsets[4]!);
 });
 
-it("a window that was read before its margin has passed is no proof, whoever chose it", async () => {
-  const poller = makeLivePoller({ client: provider, pool, marginSeconds: 60 });
+it.each([
+  ["before its margin has passed", 60, null],
+  ["while the clocks differ", 1, 61],
+])("a window that was read %s is no proof, whoever chose it", async (_, marginSeconds, disagreement) => {
+  const providerClock = { ...provider.providerClock, disagreementSeconds: () => disagreement };
+  const poller = makeLivePoller({ client: { ...provider, providerClock }, pool, marginSeconds });
   await poll(poller);
   // As a process left it whose margin was shorter.
   await pool.query(
@@ -128,14 +132,14 @@ it("a window that was read before its margin has passed is no proof, whoever cho
      values ('live', 'backfill', $1, $2, $2, 'running', now())`,
     [secondsAgo(20), secondsAgo(10)],
   );
-  const readRequest = async () =>
+  const readUnproved = async () =>
     (
-      await pool.query<{ state: string; unproved: number }>(
-        "select state, unproved from mirror.period_requests",
+      await pool.query<{ unproved: number }>(
+        "select unproved from mirror.period_requests where read_down_to <= since",
       )
-    ).rows[0]!;
-  await pollUntil(poller, async () => (await readRequest()).state === "done");
-  expect((await readRequest()).unproved).toBe(1);
+    ).rows[0]?.unproved;
+  await pollUntil(poller, async () => (await readUnproved()) !== undefined);
+  expect(await readUnproved()).toBe(1);
   expect((await pool.query("select from mirror.coverage where sweep = 'backfill'")).rowCount).toBe(0);
 });
 

@@ -29,7 +29,7 @@ const readState = async () =>
   (await pool.query<Record<string, string | null>>("select * from mirror.poll_state")).rows[0]!;
 const readCoverage = async () =>
   (
-    await pool.query<{ sweep: string; since: string; until: string; proved: boolean; fence: string }>(
+    await pool.query<{ sweep: string; since: string; until: string; begun_at: string; proved: boolean }>(
       "select * from mirror.coverage order by coverage_id",
     )
   ).rows;
@@ -75,6 +75,11 @@ describe("a new source", () => {
     const coverage = await readCoverage();
     const parts = coverage.filter(({ until }) => ageOf(until) > 60);
     expect(parts.length).toBeGreaterThan(3);
+    // However many pages followed, a window was read from its first one on.
+    const firsts = provider.reads.flatMap(({ query, requestedAt }) =>
+      query.offset === 0 ? [requestedAt] : [],
+    );
+    expect(parts.filter(({ begun_at }) => !firsts.includes(BigInt(begun_at)))).toEqual([]);
     for (const [index, part] of parts.entries()) {
       expect(part.proved).toBe(true);
       expect(part.until).toBe(parts[index - 1]?.since ?? part.until);
@@ -230,6 +235,21 @@ describe("a provider that fails", () => {
     provider.before = () => undefined;
     await pollUntil(poller, async () => (await listReferences()).length === 1);
     expect((await readState())["last_error"]).toBeNull();
+  });
+
+  it.each([
+    ["timeout", "slow"],
+    ["unavailable", "away"],
+    ["unreadable", "away"],
+    ["rate_limited", "rate_limited"],
+    ["key_refused", "key_refused"],
+    ["too_large", "other"],
+  ] as const)("with %s is recorded as %s, for the words of the condition", async (failure, trouble) => {
+    provider.before = () => {
+      throw new ProviderError("no", { failure });
+    };
+    await makeSut().runOnce();
+    expect((await readState())["trouble"]).toBe(trouble);
   });
 
   it("from the first request on has its error stored and visible", async () => {

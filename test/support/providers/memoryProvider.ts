@@ -8,6 +8,7 @@ import { makeOrder } from "../mirror/orders.ts";
 
 export interface ListRead {
   readonly query: WalkRequest;
+  readonly requestedAt: Instant;
   /** Of the monotonic clock. */
   readonly atMs: number;
 }
@@ -67,8 +68,8 @@ export function makeMemoryProvider(): MemoryProvider {
     serveToo: (raw) => void extras.push(raw),
     promises: { pageRowsMax: 200, rateWindowMs: 10_000 },
     async listWindow(query, options = {}) {
-      reads.push({ query, atMs: performance.now() });
       const requestedAt = now();
+      reads.push({ query, requestedAt, atMs: performance.now() });
       await provider.before(options.signal);
       return { ...listPage(query), requestedAt };
     },

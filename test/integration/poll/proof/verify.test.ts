@@ -6,9 +6,13 @@ import { runCommand } from "../../../support/programs/command.ts";
 import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../../support/providers/memoryProvider.ts";
+import { addSource } from "../../../support/mirror/orders.ts";
+import { openTestDatabase } from "../../../support/servers/database.ts";
+import { CLOCK_START, makeClockVirtual } from "../../../support/virtual/virtualTime.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR = 3_600;
+const DAY = 86_400n;
 const hoursAgo = (hours: number) => (secondsAgo(hours * HOUR) / 10n ** 9n) * 10n ** 9n;
 const OLD = hoursAgo(30);
 
@@ -37,19 +41,22 @@ async function startWorld() {
     requestPeriod(pool, { kind: "verification", sourceId: "live", since: from, until });
   const read = async (id: bigint) => (await readRequest(pool, id))!;
   const isDone = (id: bigint) => expect.poll(async () => (await read(id)).state, WAIT).toBe("done");
-  return { databaseUrl: database.url, pool, provider, mirror, startPoller, ask, read, isDone };
+  return { databaseUrl: database.url, pool, provider, mirror, show, startPoller, ask, read, isDone };
 }
 
 it("counts and repairs orders that are missing, in an older or another state, or not at the provider", async () => {
-  const { pool, startPoller, ask, read, isDone } = await startWorld();
+  const { pool, provider, show, startPoller, ask, read, isDone } = await startWorld();
+  // No list shows what is dated ahead.
+  await show(secondsAgo(60), [{ reference: "AHEAD", updatedAt: formatInstant(hoursAgo(-24)) }]);
   startPoller();
   const first = await ask();
   await isDone(first);
   const found = await read(first);
   expect(found).toMatchObject({ orders: 5, differed: 4 });
   expect(found.examples.toSorted()).toEqual(["B", "C", "D", "X"]);
+  expect(provider.singleReads).toContain("AHEAD");
   const { rows } = await pool.query<{ reference: string; via: string }>(
-    "select reference, via from mirror.changes where via in ('verify', 'refetch') order by reference",
+    "select reference, via from mirror.changes where via in ('verify', 'refetch') and reference <> 'AHEAD' order by 1",
   );
   expect(rows.map(({ reference, via }) => `${reference} ${via}`)).toEqual([
     "B verify",
@@ -93,19 +100,40 @@ it("ends a request for a time to come with its reason, and does what was request
   });
 });
 
-it("requests the nightly verification once, when the last one is old", async () => {
-  const { pool } = await startWorld();
-  const window = { since: hoursAgo(48), until: hoursAgo(0) };
-  const count = async () => {
-    await requestNightly(pool, { sourceId: "live", window });
-    return (await pool.query("select from mirror.period_requests where nightly")).rowCount;
-  };
-  expect(await count()).toBe(0);
-  await pool.query("update mirror.sources set created_at = now() - interval '37 hours'");
-  expect(await count()).toBe(1);
-  expect(await count()).toBe(1);
-  await pool.query("update mirror.period_requests set requested_at = now() - interval '37 hours'");
-  expect(await count()).toBe(2);
+it("requests the nightly verification at night 20 hours after the last one, and at any time after 36", async () => {
+  const { database, pool } = await openTestDatabase({ ends: onTestFinished });
+  await makeClockVirtual(database.pool);
+  await addSource(pool, "live");
+  const days = CLOCK_START / (DAY * 10n ** 9n);
+  const window = { since: 0n, until: 1n };
+  /** The hours of the day at which it is due so long after the last one, if a person asked for one an hour ago. */
+  async function readHours(hoursSince: number): Promise<number[]> {
+    const due: number[] = [];
+    for (const hour of [0, 1, 4, 5, 12]) {
+      await pool.query("delete from mirror.period_requests");
+      await pool.query("select setval('virtual.micros', $1)", [
+        ((days + 9n) * DAY + BigInt(hour * HOUR)) * 10n ** 6n,
+      ]);
+      await pool.query(
+        `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, nightly, requested_at)
+         select 'live', 'verification', 0, 1, 1, hours > 1, clock_timestamp() - hours * interval '1 hour'
+         from unnest(array[1, $1::int]) as hours`,
+        [hoursSince],
+      );
+      await requestNightly(pool, { sourceId: "live", window });
+      if ((await pool.query("select from mirror.period_requests")).rowCount === 3) due.push(hour);
+    }
+    return due;
+  }
+  expect(await readHours(19)).toEqual([]);
+  expect(await readHours(21)).toEqual([1, 4]);
+  expect(await readHours(35)).toEqual([1, 4]);
+  expect(await readHours(37)).toEqual([0, 1, 4, 5, 12]);
+  // The first one is due so long after the source was configured.
+  await pool.query("delete from mirror.period_requests where nightly");
+  await pool.query("update mirror.sources set created_at = clock_timestamp() - interval '35 hours'");
+  await requestNightly(pool, { sourceId: "live", window });
+  expect((await pool.query("select from mirror.period_requests where nightly")).rowCount).toBe(0);
 });
 
 it("reports the differences, and exits with 3 when there are any", async () => {

@@ -125,6 +125,9 @@ with at as (select mirror.nanos_of(clock_timestamp()) as now), state as (
   from at, unnest(array[true, false]) as proved
 ), asked as (
   insert into mirror.refetches (source_id, reference, reason) select $1, reference, 'asked' from unnest(array['A', 'B']) as reference
+), unreadable as (
+  insert into mirror.quarantine (source_id, via, reference, reason)
+  select $1, 'refetch', reference, 'unreadable_singly' from unnest(array['A', 'B']) as reference
 ), requested as (
   insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
   select $1, 'verification', now - 1000000000000, now, now from at
@@ -141,6 +144,7 @@ const LOOK_BESIDE = [
   "poll_state",
   "coverage",
   "refetches",
+  "quarantine",
   "period_requests",
   "coverage_breaches",
   "orders",
