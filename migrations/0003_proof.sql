@@ -271,6 +271,7 @@ declare
   why text[];
 begin
   select s.paused_at, p.history_since, p.safe_through, p.last_error, p.margin_seconds as margin,
+    p.clock_wrong_since as clocks_apart, p.list_doubted_at as doubted,
     l.expires_at > clock_timestamp() as led, l.expires_at as led_until
   into state
   from mirror.sources s
@@ -308,6 +309,10 @@ begin
       when state.led is not true then
         'No process polls' || coalesce(' since ' || to_char(state.led_until at time zone 'UTC', iso), '') || '.'
       when state.last_error is not null then format('The last poll failed: %s', state.last_error)
+      when state.clocks_apart is not null then
+        format('Nothing is proved since %s, because the provider''s clock and ours differ.', to_char(state.clocks_apart at time zone 'UTC', iso))
+      when state.doubted is not null then
+        format('Nothing is proved since %s, because the provider''s list omits orders that the mirror has.', to_char(state.doubted at time zone 'UTC', iso))
       when state.margin is not null then format('A change is proved %s s after its time at the earliest.', ceil(state.margin))
     end;
   end if;

@@ -116,6 +116,16 @@ describe("the refusal", () => {
       "The last poll failed: the provider is away",
     ],
     [
+      "clocks that differ",
+      "update mirror.poll_state set clock_wrong_since = '2026-11-21 12:00+00', margin_seconds = 300",
+      "Nothing is proved since 2026-11-21T12:00:00.000000Z, because the provider's clock and ours differ.",
+    ],
+    [
+      "a list in doubt",
+      "update mirror.poll_state set list_doubted_at = '2026-11-21 12:00+00', margin_seconds = 300",
+      "Nothing is proved since 2026-11-21T12:00:00.000000Z, because the provider's list omits orders that the mirror has.",
+    ],
+    [
       "the margin",
       "update mirror.poll_state set margin_seconds = 300",
       "A change is proved 300 s after its time at the earliest.",
