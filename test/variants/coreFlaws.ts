@@ -460,4 +460,28 @@ export const CORE_FLAWS: readonly Variant[] = [
     by: "integration/poll/refetch",
     test: "counts what a read has corrected in the verifications of that time, and in no other",
   },
+  {
+    flaw: "an event in quarantine goes with an order that a read did not find",
+    in: "poll/refetches.sql.ts",
+    find: "and reference = $2 and inbox_seq is null and (reason = $4",
+    replace: "and reference = $2 and (reason = $4",
+    by: "integration/poll/refetch",
+    test: "frees what reads could not show of an order, and never an event about it",
+  },
+  {
+    flaw: "the exception of an unread order ends with the proof of others",
+    in: "poll/coverage.sql.ts",
+    find: "omitted_at is not null and next_attempt_at = 'infinity' and not exists",
+    replace: "omitted_at is not null and not exists",
+    by: "integration/poll/pollLedger",
+    test: "takes an order that cannot be read singly for an exception: a claim at once, another one in quarantine",
+  },
+  {
+    flaw: "what a full list never showed may be missing from an empty one",
+    in: "poll/coverage.sql.ts",
+    find: " and (c.orders > 0 or p.orders = 0)",
+    replace: "",
+    by: "integration/poll/pollLedger",
+    test: "proves again, and remembers nothing, once a single read has shown it a margin after",
+  },
 ];
