@@ -1,57 +1,26 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
-import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { requireSources, type Config } from "../../../src/config/config.ts";
-import { describeConfig, listUnknownVariables, loadConfig } from "../../../src/config/environment.ts";
-import { SETTINGS } from "../../../src/config/settings.ts";
+import { expect, it } from "vitest";
+import { requireSources } from "../../../src/config/config.ts";
+import {
+  LIVE,
+  LISTED,
+  OTHER_SECRET,
+  SECRET,
+  TOKEN,
+  VARIABLE_NAMES,
+  load,
+  makeConfigFolder,
+  problemsOf,
+  type Env,
+} from "../../support/config/loading.ts";
 
-const VARIABLE_NAMES = Object.values(SETTINGS).map(({ variable }) => variable);
-
-const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
-afterAll(() => rmSync(folder, { recursive: true }));
-
-let files = 0;
-function write(content: string): string {
-  files += 1;
-  const file = path.join(folder, `file-${files}`);
-  writeFileSync(file, content);
-  return file;
-}
-
-type Env = Record<string, string>;
-const load = (env: Env = {}, envFile: string | null = null): Config => loadConfig(env, envFile);
-
-/** The problems that loading reports, one per line; none when it loads. */
-function problemsOf(env: Env, envFile: string | null = null): string[] {
-  try {
-    load(env, envFile);
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    return error.message.split("\n");
-  }
-}
-
-const LIVE = { DELIVERY_BASE_URL: "https://api.example.com", DELIVERY_LIVE_API_KEY: "dos_live_key" };
+const { write } = makeConfigFolder();
+const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.stringify(sources)) });
 /** Both sources, of a provider on this machine. */
 const LOCAL = {
   DELIVERY_BASE_URL: "http://localhost:4010",
   DELIVERY_LIVE_API_KEY: "dos_live_key",
   DELIVERY_TEST_API_KEY: "dos_test_key",
 };
-const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const OTHER_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-const TOKEN = "0123456789abcdef";
-const listed = {
-  sourceId: "acme-live",
-  mode: "live",
-  organization: "acme",
-  baseUrl: "https://acme.example.com/",
-  apiKey: "dos_live_acme",
-};
-const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.stringify(sources)) });
 
 it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
@@ -181,7 +150,7 @@ it("reports what is wrong with a source that has no address, and nothing about t
     DELIVERY_LIVE_API_KEY: "dos_test_key",
     WEBHOOK_SCHEME: "strip",
     API_TOKENS: TOKEN,
-    ...sourcesFile({ ...listed, webhookScheme: "stripe" }),
+    ...sourcesFile({ ...LISTED, webhookScheme: "stripe" }),
   };
   expect(problemsOf(env)).toEqual([
     "DELIVERY_BASE_URL is missing.",
@@ -347,175 +316,6 @@ it("gives a token the right to write when it has +write", () => {
   });
 });
 
-describe("secrets in files", () => {
-  it("are read without the final newline", () => {
-    const config = load({
-      DELIVERY_BASE_URL: "https://api.example.com",
-      DELIVERY_LIVE_API_KEY_FILE: write("dos_live_file\n"),
-      DELIVERY_LIVE_WEBHOOK_SECRETS_FILE: write(`${SECRET}\n${OTHER_SECRET}\n`),
-      DATABASE_URL_FILE: write("postgres://h/d"),
-      REDIS_URL_FILE: write("redis://h"),
-      API_TOKENS_FILE: write(TOKEN),
-      OPS_PASSWORD_FILE: write("operator's word"),
-      OPS_VIEWER_PASSWORD_FILE: write("viewer's word"),
-    });
-    expect(config).toMatchObject({
-      databaseUrl: "postgres://h/d",
-      redisUrls: ["redis://h"],
-      apiTokens: [{ token: TOKEN }],
-      opsPassword: "operator's word",
-      opsViewerPassword: "viewer's word",
-      sources: [{ apiKey: "dos_live_file", webhookSecrets: [SECRET, OTHER_SECRET] }],
-    });
-  });
-
-  it("are reported when they cannot be read, and not again as a missing key", () => {
-    const missing = path.join(folder, "missing");
-    const env = { ...LIVE, DELIVERY_LIVE_API_KEY: "", DELIVERY_LIVE_API_KEY_FILE: missing };
-    expect(problemsOf(env)).toEqual([`DELIVERY_LIVE_API_KEY_FILE names ${missing}, which does not exist.`]);
-    expect(problemsOf({ OPS_PASSWORD_FILE: folder })).toEqual([expect.stringContaining("is a folder")]);
-    expect(problemsOf({ OPS_PASSWORD_FILE: write(" \n") })).toEqual([expect.stringContaining("is empty")]);
-  });
-
-  it("are refused together with the same secret in the environment", () => {
-    expect(problemsOf({ OPS_PASSWORD: "a", OPS_PASSWORD_FILE: write("b") })).toEqual([
-      "OPS_PASSWORD and OPS_PASSWORD_FILE are both set. Keep one of them.",
-    ]);
-  });
-
-  it("are not read for variables that are not secrets", () => {
-    expect(load({ PORT_FILE: write("99") }).port).toBe(3000);
-  });
-});
-
-it.each([
-  ["DELIVERY_LIVE_API_KEY", '"dos_live_abcdefghijklm"'],
-  ["OPS_PASSWORD", "'an ops password of some length'"],
-  ["PORT", '"3000"'],
-])("names quotes that became part of %s, as with docker's --env-file", (name, value) => {
-  expect(problemsOf({ ...LIVE, [name]: value })).toContain(
-    `${name} is in quotes, which are part of its value. Remove them.`,
-  );
-  expect(problemsOf({}, write(`OPS_PASSWORD="an ops password of some length"\n`))).toEqual([]);
-});
-
-describe("the .env file", () => {
-  it("adds what the environment lacks, and never overrides it, even an empty value", () => {
-    const file = write("PORT=4000\nHOST=::1\nLOG_LEVEL=debug # loud\n");
-    const config = load({ PORT: "5000", HOST: "" }, file);
-    expect(config).toMatchObject({ port: 5000, host: "127.0.0.1", logLevel: "debug" });
-  });
-
-  it("may be missing, but not unreadable", () => {
-    expect(load({}, path.join(folder, "missing")).port).toBe(3000);
-    expect(problemsOf({}, folder)).toEqual([expect.stringMatching(/^The file .* is a folder/)]);
-  });
-
-  it("does not change the process' environment", () => {
-    load({}, write("ORDER_MIRROR_CANARY=1\n"));
-    expect(process.env["ORDER_MIRROR_CANARY"]).toBeUndefined();
-  });
-});
-
-it("a variable that nothing reads is named when it stands in .env, or begins like one of ours, with the one that was probably meant", () => {
-  const file = write("POLL_INTERVAL=60\nDELIVERY_LIVE_APIKEY=x\nPORT_FILE=x\nCOLOUR=red\nPORT=1\n");
-  const env = {
-    API_TOKEN: "x",
-    POLL_MARGIN_SECOND: "10",
-    OPS_PASSWORD_FILE: "x",
-    DATABASE_POOL: "5",
-    SANDBOX_PORT_4010_TCP: "tcp://10.0.0.1:4010",
-    LANG: "C",
-  };
-  expect(listUnknownVariables(env, file)).toEqual([
-    ".env: unknown variable COLOUR.",
-    ".env: unknown variable DELIVERY_LIVE_APIKEY; did you mean DELIVERY_LIVE_API_KEY?",
-    ".env: unknown variable POLL_INTERVAL; did you mean POLL_INTERVAL_SECONDS?",
-    ".env: unknown variable PORT_FILE.",
-    "environment: unknown variable API_TOKEN; did you mean API_TOKENS?",
-    "environment: unknown variable POLL_MARGIN_SECOND; did you mean POLL_MARGIN_SECONDS?",
-  ]);
-});
-
-describe("the file of sources", () => {
-  it("adds sources, with missing values from the variables", () => {
-    const scheme = { header: "x-sig" };
-    const config = load({
-      ...LIVE,
-      WEBHOOK_SCHEME: "github",
-      ...sourcesFile(
-        { ...listed, webhookSecrets: ["first secret here"] },
-        { sourceId: "b", mode: "test", organization: "b", apiKey: "dos_test_b", webhookScheme: scheme },
-        { sourceId: "c", mode: "live", organization: "b", apiKey: "dos_live_c", webhookScheme: "stripe" },
-      ),
-    });
-    expect(config.sources.map(({ sourceId }) => sourceId)).toEqual(["live", "acme-live", "b", "c"]);
-    expect(config.sources[1]).toEqual({
-      ...listed,
-      baseUrl: "https://acme.example.com",
-      webhookSecrets: ["first secret here"],
-      webhookScheme: "github",
-    });
-    expect(config.sources[2]).toMatchObject({
-      baseUrl: "https://api.example.com",
-      webhookSecrets: [],
-      webhookScheme: JSON.stringify(scheme),
-    });
-    expect(config.sources[3]?.webhookScheme).toBe("stripe");
-  });
-
-  it.each<[string, object[], RegExp]>([
-    ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources named acme-live/],
-    ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /have the same key/],
-    [
-      "a key of the other mode",
-      [{ ...listed, mode: "test" }],
-      /source acme-live, apiKey belongs to test mode but holds a live key/,
-    ],
-    [
-      "a source without an address",
-      [{ ...listed, baseUrl: undefined }],
-      /source acme-live, baseUrl is missing\.$/,
-    ],
-    ["an address without https", [{ ...listed, baseUrl: "http://a.test" }], /baseUrl must start with https/],
-    [
-      "a scheme that is unsafe",
-      [{ ...listed, webhookScheme: { header: "x", signed: "" } }],
-      /webhookScheme is wrong: /,
-    ],
-    ["a field it does not know", [{ ...listed, apikey: "x" }], /"apikey"/],
-    ["a source id with capitals", [{ ...listed, sourceId: "Acme" }], /source number 1, sourceId must be/],
-    [
-      "a source id that is too long",
-      [{ ...listed, sourceId: "a".repeat(64) }],
-      /source number 1, sourceId must be/,
-    ],
-    ["an unknown mode", [{ ...listed, mode: "prod" }], /source acme-live, mode must be/],
-  ])("refuses %s", (_what, sources, message) => {
-    expect(problemsOf(sourcesFile(...sources))).toEqual([expect.stringMatching(message)]);
-  });
-
-  it("refuses a source with the id of one from a key variable", () => {
-    expect(problemsOf({ ...LIVE, ...sourcesFile({ ...listed, sourceId: "live" }) })).toEqual([
-      expect.stringContaining("two sources named live"),
-    ]);
-  });
-
-  it("accepts a source id of 63 characters", () => {
-    expect(load(sourcesFile({ ...listed, sourceId: "a".repeat(63) })).sources).toHaveLength(1);
-  });
-
-  it("is reported when it is missing, not JSON or not a list, without quoting it", () => {
-    expect(problemsOf({ SOURCES_FILE: path.join(folder, "missing") })).toEqual([
-      expect.stringMatching(/^SOURCES_FILE names .*does not exist/),
-    ]);
-    const broken = problemsOf({ SOURCES_FILE: write('[{"apiKey":"canary" x]') });
-    expect(broken).toEqual([expect.stringContaining("is not valid JSON")]);
-    expect(broken.join()).not.toContain("canary");
-    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual(["SOURCES_FILE must be a list."]);
-  });
-});
-
 it("requires a source only where one is needed, and explains how to configure one", () => {
   for (const keysFor of ["reading", "writing", "nothing"] as const) {
     expect(() => requireSources(load(), keysFor)).toThrow("No source is configured");
@@ -536,114 +336,8 @@ it("requires a key only where it is used", () => {
     apiTokens: [{ token: TOKEN, sourceId: "live", mayWrite: true }],
   };
   expect(() => requireSources(writing, "writing")).toThrow("The provider key is missing for live.");
-  const { apiKey: _apiKey, ...unlocked } = listed;
+  const { apiKey: _apiKey, ...unlocked } = LISTED;
   expect(load(sourcesFile(unlocked)).sources).toMatchObject([{ sourceId: "acme-live", apiKey: null }]);
-});
-
-it("describes every variable with its value and origin, and shows no secret", () => {
-  const env = {
-    PORT: "5000",
-    OPS_PASSWORD_FILE: write("ops password"),
-    DELIVERY_LIVE_API_KEY: "dos_live_canary",
-    DATABASE_URL: "postgres://user:canary@h/d",
-    REDIS_URL: "redis://user:canary@h",
-    ALERT_WEBHOOK_URL: "https://example.com/canary",
-  };
-  const rows = describeConfig(env, write("HOST=::1"));
-  expect(rows.map(({ name }) => name)).toEqual(VARIABLE_NAMES);
-  expect(
-    Object.fromEntries(rows.map(({ name, value, source }) => [name, `${value} (${source})`])),
-  ).toMatchObject({
-    PORT: "5000 (environment)",
-    HOST: "::1 (.env)",
-    OPS_PASSWORD: "set, 12 characters (file)",
-    DELIVERY_LIVE_API_KEY: "set, 15 characters (environment)",
-    LOG_LEVEL: "info (default)",
-    DELIVERY_BASE_URL: "not set (default)",
-  });
-  expect(JSON.stringify(rows)).not.toContain("canary");
-});
-
-describe("OUTGOING_WEBHOOKS_FILE", () => {
-  const endpoint = { name: "erp", url: "https://erp.example.com/orders", secret: SECRET, sources: ["live"] };
-  const outgoing = (...endpoints: object[]) => ({
-    ...LIVE,
-    OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
-  });
-
-  it("lists endpoints that are notified of changes, by default of all kinds", () => {
-    const events = ["order.new", "order.status_changed"];
-    const env = outgoing(endpoint, {
-      name: "bi",
-      url: "https://bi:8080/",
-      secret: `${OTHER_SECRET}, ${SECRET}`,
-      sources: ["live", "live"],
-      events,
-      statuses: ["picked_up"],
-      fields: "all",
-      ordered: true,
-      rate: 5,
-    });
-    expect(load(env).outgoingWebhooks).toEqual([
-      {
-        endpointId: "erp",
-        url: endpoint.url,
-        secrets: [SECRET],
-        sourceIds: ["live"],
-        types: null,
-        statuses: null,
-        fields: "redacted",
-        ordered: false,
-        rate: null,
-        definition: expect.stringMatching(/^[0-9a-f]{32}$/),
-      },
-      {
-        endpointId: "bi",
-        url: "https://bi:8080/",
-        secrets: [OTHER_SECRET, SECRET],
-        sourceIds: ["live"],
-        types: events,
-        statuses: ["picked_up"],
-        fields: "all",
-        ordered: true,
-        rate: 5,
-        definition: expect.stringMatching(/^[0-9a-f]{32}$/),
-      },
-    ]);
-  });
-
-  it.each([
-    [
-      "a source that is not configured",
-      { ...endpoint, sources: ["test"] },
-      /endpoint erp, sources has test, which is not/,
-    ],
-    ["no secret", { ...endpoint, secret: undefined }, /endpoint erp, secret is missing/],
-    [
-      "a secret to be guessed",
-      { ...endpoint, secret: "whsec_abcd" },
-      /erp, secret is wrong: .* only 3 bytes/,
-    ],
-    ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret is wrong: /],
-    ["an address that is none", { ...endpoint, url: "erp" }, /endpoint erp, url must be/],
-    [
-      "http to another machine",
-      { ...endpoint, url: "http://erp.example" },
-      /endpoint erp, url must be .*https:\/\//,
-    ],
-    [
-      "a kind of change that there is not",
-      { ...endpoint, events: ["order.lost"] },
-      /endpoint erp, events\.0 must be/,
-    ],
-    ["a name for a file", { ...endpoint, name: "../erp" }, /endpoint number 1, name must be/],
-    ["something unknown", { ...endpoint, secrets: [] }, /endpoint erp has unknown fields: "secrets"/],
-    ["two endpoints with the same name", [endpoint, endpoint], /lists the endpoint erp twice/],
-  ])("refuses %s", (_, endpoints, problem) => {
-    const problems = problemsOf(outgoing(...[endpoints].flat()));
-    expect(problems).toEqual([expect.stringMatching(problem)]);
-    expect(problems.join()).not.toContain(SECRET);
-  });
 });
 
 it("single sign-on follows the variables, and is off without them", () => {
@@ -660,48 +354,5 @@ it("single sign-on follows the variables, and is off without them", () => {
     groupsHeader: "x-forwarded-groups",
     operators: ["admins", "ada@example.com"],
     viewers: ["*"],
-  });
-});
-
-describe("an address with a secret in it", () => {
-  const addresses = [
-    "https://me:hush-hush@api.example.com/path",
-    "https://me:12/hush-hush@api.example.com/path",
-    "https://me:hush-hush@api.example.com:none",
-    "https:/me:hush-hush@api.example.com",
-    "https://hush-hush@api.example.com",
-    "https://api.example.com/path?token=hush-hush",
-    "https://api.example.com/path#hush-hush",
-    "mirror.example.com,https://me:hush-hush@api.example.com",
-    "postgres://me:hush-hush@database/mirror",
-    "redis://:hush-hush@queue:6379",
-    "me:hush-hush@api.example.com",
-  ];
-
-  it.each(VARIABLE_NAMES.flatMap((name) => [name, `${name}_FILE`]))("is never shown as %s", (name) => {
-    const shown = (address: string): unknown => {
-      const env = { ...LIVE, [name]: address };
-      const problems = problemsOf(env);
-      return problems.length > 0 ? problems : describeConfig(env, null);
-    };
-    expect(addresses.filter((address) => JSON.stringify(shown(address)).includes("hush-hush"))).toEqual([]);
-  });
-
-  // Here the driver would take a part of the password for the port, and show it when the server cannot be reached.
-  it.each([
-    ["DATABASE_URL", "postgres://me:12/hush@database/mirror"],
-    ["DATABASE_URL", "postgres://me:12#hush@database/mirror"],
-    ["DATABASE_URL", "postgres://me:12?hush@database/mirror"],
-    ["REDIS_URL", "redis://me:12/hush@queue:6379"],
-    ["REDIS_URL", "rediss://me:12#hush@queue:6379"],
-  ])("is refused in %s when a character of the password is not encoded: %s", (name, address) => {
-    expect(problemsOf({ [name]: address })).toEqual([expect.stringMatching(`^${name} must look like`)]);
-  });
-
-  it.each(["ALERT_WEBHOOK_URL", "PUBLIC_URL"])("is refused as %s, which sends no login", (name) => {
-    const env = { ALERT_WEBHOOK_SECRET: SECRET, PUBLIC_URL: "https://mirror.example.com" };
-    expect(problemsOf({ ...env, [name]: "https://me:hush-hush@example.com" })).toContainEqual(
-      expect.stringMatching(`^${name} must .* without a user`),
-    );
   });
 });
