@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { beginFeedEpoch, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
+import { beginFeedEpoch, readFeedFence, readMirrorId } from "../../../src/changes/changeFeed.sql.ts";
 import { asPool, makeTestDatabase } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
@@ -140,6 +140,7 @@ describe("the list of changes", () => {
     ["?limit=1&limit=2", "limit"],
     ["?after=12", "after"],
     ["?after=0123456789ab.1.99999999999999999999", "after"],
+    ["?after=0123456789ab.9999999999999999999", "after"],
     ["?after=a&after=b", "after"],
   ])("refuses %s", async (query, name) => {
     const response = await get(query);
@@ -185,6 +186,7 @@ describe("the list of changes", () => {
       `with removed as (delete from mirror.changes returning position)
        update mirror.sources set removed_position = (select max(position) from removed) where source_id = 'live'`,
     );
+    await moveServer("1/00000006");
     const emptied = (await read("?after=latest")).next;
     // An open transaction has taken a position, and nothing before it is left.
     const writer = await makeWriter();
@@ -212,8 +214,10 @@ describe("a transaction that is still open", () => {
     const { rows } = await pool.query("select reference from mirror.changes order by position");
     expect(rows).toEqual([{ reference: "Z" }, { reference: "B" }]);
     expect(await described()).toEqual(["Z1"]);
+    const latest = (await read("?after=latest")).next;
     await early.end("commit");
     expect(await described()).toEqual(["Z1", "A1", "B1"]);
+    expect((await read(`?after=${latest}`)).data.map(({ reference }) => reference)).toEqual(["A", "B"]);
   });
 
   it("comes after the change it waited for, although it began earlier", async () => {
@@ -321,6 +325,7 @@ describe("a database that moved", () => {
   it("to a server with every change: readers resume where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
+    const mirrorId = await readMirrorId(pool);
     await moveServer("1/00000001");
     await seeByPoll({ reference: "B", updatedAt: at(1) });
     const after = await read(`?after=${before.next}`);
@@ -329,6 +334,8 @@ describe("a database that moved", () => {
     expect(names(await read(`?after=${after.next}`))).toEqual([]);
     expect(names(await read())).toEqual(["A1", "B1"]);
     expect(await beginFeedEpoch(pool)).toBe(false);
+    // The keys of its queue are called after it.
+    expect(await readMirrorId(pool)).toBe(mirrorId);
   });
 
   it("to a server that lost the last changes: readers resume after the last common change", async () => {
