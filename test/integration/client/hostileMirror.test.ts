@@ -148,6 +148,37 @@ describe("a stream of changes", () => {
     expect(asked.filter((address) => address.startsWith("/v1/changes/stream"))).toHaveLength(2);
   });
 
+  it("that is refused is opened again only after Retry-After", async () => {
+    answer = (_request, response) => void response.writeHead(503, { "retry-after": "50" }).end();
+    const stop = new AbortController();
+    const waits: number[] = [];
+    await follow({
+      signal: stop.signal,
+      onState(state) {
+        if (state.state === "waiting") waits.push(state.retryMs);
+        stop.abort();
+      },
+    });
+    expect(waits).toEqual([50_000]);
+  });
+
+  it("keeps a character whose bytes come in two parts", async () => {
+    const bytes = Buffer.from(event(CHANGE) + event({ ...CHANGE, status: "Zoë" }));
+    const middle = bytes.indexOf("ë") + 1;
+    let more: () => void = () => undefined;
+    answer = (_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(bytes.subarray(0, middle));
+      more = () => response.write(bytes.subarray(middle));
+    };
+    const seen: string[] = [];
+    for await (const { status } of client.changes({ after: "beginning" })) {
+      // The first part is here.
+      if (seen.push(status) === 2) break;
+      more();
+    }
+    expect(seen).toEqual(["created", "Zoë"]);
+  });
+
   it("ends with the errors of the program's own functions", async () => {
     const own = new Error("the disk is full");
     const fail = () => {

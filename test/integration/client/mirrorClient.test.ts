@@ -15,6 +15,8 @@ import {
   type CursorStore,
   type FollowState,
 } from "../../../src/client/mirrorClient.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
+import { asPool } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
@@ -258,7 +260,44 @@ describe("changes", () => {
       expect((await takeAll({ store })).map(({ reference }) => reference)).toEqual(["DO-2", "DO-3"]);
       expect(await takeAll({ store })).toEqual([]);
     }
+    expect(await postgresStore(pool, "another").load()).toBeUndefined();
     expect(await readFile(path.join(folder, "cursor"), "utf8")).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}\n$/);
+  });
+
+  it("begin with the latest, and continue from there when the first change was not done with", async () => {
+    const world = makeWorld();
+    await world.change(1);
+    const options = { after: "latest", ...memoryStore() };
+    expect(await takeAll(options)).toEqual([]);
+    await world.change(2);
+    // The loop ends while the first change is being processed, so it comes again.
+    for await (const change of mirror.changes({ follow: false, ...options })) {
+      expect(brief(change)).toBe("DO-2 1 applied");
+      break;
+    }
+    expect((await takeAll(options)).map(brief)).toEqual(["DO-2 1 applied"]);
+  });
+
+  it("do not go back to states before the snapshot, which the feed has held back until then", async () => {
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin");
+    const late = makeObserver(asPool(client), makeLiveApply(asPool(client)));
+    await late.show(0n, [{ reference: "DO-0", updatedAt: at(1) }]);
+    const world = makeWorld();
+    await world.change(1);
+    await world.change(1);
+    const onState = ({ state }: FollowState) => {
+      if (state === "following") void client.query("commit");
+    };
+    const seen: string[] = [];
+    // A loop that waits for ever for DO-0 ends.
+    for await (const change of mirror.changes({ onState, signal: AbortSignal.timeout(60_000) })) {
+      seen.push(brief(change));
+      if (change.reference === "DO-0") await world.change(1);
+      if (seen.length === 3) break;
+    }
+    expect(seen).toEqual(["DO-1 2 snapshot", "DO-0 1 applied", "DO-1 3 applied"]);
   });
 
   it("end without an error when the signal aborts", async () => {
