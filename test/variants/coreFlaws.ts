@@ -75,6 +75,14 @@ export const CORE_FLAWS: readonly Variant[] = [
     test: "gets the room of a refused body back",
   },
   {
+    flaw: "a large body that was stored keeps its share of the budget",
+    in: "receive/receiver.ts",
+    find: "      body.release();\n",
+    replace: "      void body.release;\n",
+    by: "integration/receive/receiveOutage",
+    test: "gets the room of a refused body back",
+  },
+  {
     flaw: "a claim wins over a later read",
     in: "domain/order/observation.ts",
     find: "  if (horizon !== null) return horizon;",
