@@ -87,8 +87,8 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "retention/retention.sql.ts",
     find: "set position = 0, begun_at",
     replace: "set begun_at",
-    by: "integration/retention/retention",
-    test: "of the history, except the observation that each order shows",
+    by: "integration/retention/retentionPasses",
+    test: "reads no rows that had to stay for a day, however many they are, and then removes what may go",
   },
   {
     flaw: "an erasure that forgets events whose decisions retention removed",

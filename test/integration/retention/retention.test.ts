@@ -38,7 +38,6 @@ describe("retention removes old rows", () => {
   const remove = async (keptFor: TestPass["keptFor"] = {}) =>
     (await removeOlder(pool, { keptFor, stepRows: 2 })).removed;
   const events = { eventsKeptFor: "P7D" };
-  const history = { historyKeptFor: "P7D" };
   const list = async (query: string) =>
     (await pool.query<{ name: string }>(query)).rows.map(({ name }) => name);
 
@@ -107,21 +106,6 @@ describe("retention removes old rows", () => {
     expect(await remove(events)).toBe(1);
     expect(await read()).toEqual([order]);
     expect(await list("select raw::text as name from mirror.history")).toEqual([order]);
-  });
-
-  it("of the history, except the observation that each order shows", async () => {
-    for (const version of [1, 2, 3]) await tell(`evt_a${version}`, "A", version);
-    await tell("evt_b", "B", 1);
-    await age();
-    await tell("evt_c", "C", 1);
-    expect(await remove(history)).toBe(2);
-    expect(await list("select event_id as name from mirror.history order by history_id")).toEqual([
-      "evt_a3",
-      "evt_b",
-      "evt_c",
-    ]);
-    await tell("evt_a4", "A", 4);
-    expect(await remove(history)).toBe(1);
   });
 
   it("of the feed, and every reader within the removed rows must start again", async () => {
