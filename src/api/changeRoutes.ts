@@ -119,11 +119,9 @@ export interface StreamDeps {
   readonly authenticate: Authenticate;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
-  readonly limits?: {
-    readonly streamsMax?: number;
-    readonly heartbeatMs?: number;
-    readonly stalledMs?: number;
-  };
+  readonly limits?:
+    | { readonly streamsMax?: number; readonly heartbeatMs?: number; readonly stalledMs?: number }
+    | undefined;
 }
 
 /**

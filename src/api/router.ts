@@ -10,7 +10,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { makeAuthenticate, type Authenticate } from "./authenticate.ts";
 import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "./orderRoutes.ts";
-import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
+import { makeListChanges, makeStreamChanges, type StreamDeps } from "./changeRoutes.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "./orderWait.ts";
 import type { News } from "./news.ts";
@@ -33,6 +33,8 @@ export interface ApiDeps {
   readonly news: News;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** For tests, which do not wait for the product's spans. */
+  readonly limits?: StreamDeps["limits"];
 }
 
 /**

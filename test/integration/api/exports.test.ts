@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { exportOrders } from "../../../src/orders/exportOrders.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -176,6 +176,24 @@ describe("GET /v1/orders.ndjson", () => {
     expect(second.status).toBe(503);
     expect(second.headers.get("content-disposition")).toBeNull();
     expect((await first.text()).split("\n")).toHaveLength(3_001);
+  });
+
+  it("waits for a database that takes longer than a client may", async () => {
+    await add({ reference: "A" });
+    const client = await database.pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin; lock table mirror.orders");
+    const api = makeTestApi({ pool, exportPool, limits: { stalledMs: 50 } });
+    let unlocked: Promise<unknown> | undefined;
+    const slow = await serve((request, response, next) => {
+      response.once("timeout", () => {
+        unlocked = client.query("commit");
+      });
+      return api(request, response, next);
+    });
+    onTestFinished(() => slow.close());
+    expect(await (await fetch(`${slow.url}/v1/orders.ndjson`)).text()).toContain('"A"');
+    await unlocked;
   });
 
   it("ends with a broken connection when the database fails halfway", async () => {
