@@ -257,6 +257,14 @@ export const CORE_FLAWS: readonly Variant[] = [
     test: "does not accept one known row as an anchor where there should be many",
   },
   {
+    flaw: "a window is proved by the last of its equal timestamps alone",
+    in: "domain/window/walk.ts",
+    find: "proved: walk.proved && progress.proved",
+    replace: "proved: progress.proved",
+    by: "unit/domain/walk",
+    test: "is not proved when two readings never agree, although others agree after them",
+  },
+  {
     flaw: "assumes that a list is sorted without a check",
     in: "domain/window/scan.ts",
     find: 'if (direction === "unsorted") return { kind: "lost" };',

@@ -53,12 +53,15 @@ describe("a window on one page", () => {
     const rows = ["a 09:10:00", "b 09:20:00"];
     expect(receivePage(start(), page(rows, { limit: 2 })).outcome).toBeUndefined();
     expect(receivePage(start(), page(rows, { limit: 3 })).outcome).toEqual(READ);
+    const full = ["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"];
+    expect(receivePage(start(), page(full, { limit: 5, hasMore: false })).outcome).toBeUndefined();
   });
   it("counts rows as served: unreadable ones fill a page like others", () => {
     const walk = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "??", "!!"]));
     expect(walk.outcome).toBeUndefined();
     // An unreadable row may also have the last timestamp.
     expect(asked(walk)).toBe("09:19:59/09:20:02+0");
+    expect(asked(receivePage(start(), page(["??", "!!", "%%", "$$"])))).toBe("08:59:59/09:30:00+0");
   });
 });
 
@@ -140,18 +143,22 @@ describe("a full page within one timestamp", () => {
     expect(asked(walk)).toBe("09:30:01/10:00:01+0");
     expect(receivePage(walk, page([])).outcome).toEqual(READ);
   });
-  it("does not accept one known row as an anchor where there should be many", () => {
-    const limit = 40;
+  const names = Array.from({ length: 40 }, (_, nth) => `r${nth}`);
+  it.each([
+    ["one known row as an anchor where there should be many", ["r20", "x", "y", "z"]],
+    ["known rows in another sequence", ["r21", "r20", ...names.slice(22), "x"]],
+    ["known rows with unread ones between them", [...names.slice(20, 30), "x", ...names.slice(30)]],
+  ])("does not accept %s", (_, next) => {
+    const limit = names.length;
     const window = { since: at("09:00:00"), until: at("10:00:00") };
-    const names = Array.from({ length: limit }, (_, nth) => `r${nth}`);
     let walk = startWalk({ window, limit, pagesMax: 9 });
     for (const _ of ["to find them tied", "to read them"])
       walk = receivePage(walk, page(tied(...names), { limit }));
     expect(asked(walk)).toMatch(/\+20$/);
-    walk = receivePage(walk, page(tied("r20", "x", "y", "z"), { limit }));
+    walk = receivePage(walk, page(tied(...next), { limit }));
     expect(asked(walk)).toMatch(/\+1$/);
   });
-  it("is not proved when two readings never agree", () => {
+  it("is not proved when two readings never agree, although others agree after them", () => {
     let walk = receivePage(start(10_000), page(tied("a", "b", "c", "d")));
     let next = 0;
     while (asked(walk)?.startsWith("09:29:59")) {
@@ -159,7 +166,12 @@ describe("a full page within one timestamp", () => {
       const fresh = Array.from({ length: asked(walk)?.endsWith("+0") ? 4 : 3 }, () => `r${(next += 1)}`);
       walk = receivePage(walk, page(tied(...fresh)));
     }
-    while (walk.outcome === undefined) walk = receivePage(walk, page([]));
+    const others = ["a", "b", "c", "d"].map((reference) => `${reference} 09:10:00`);
+    while (walk.outcome === undefined) {
+      const { since, until, offset } = nextRequest(walk)!;
+      const isInside = since <= at("09:10:00") && at("09:10:00") < until;
+      walk = receivePage(walk, page(isInside ? others.slice(offset) : []));
+    }
     expect(walk.outcome).toEqual({ kind: "read", proved: false });
   });
 });

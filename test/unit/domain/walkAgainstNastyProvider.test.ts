@@ -365,4 +365,21 @@ describe("a walk over the pages of a nasty provider", () => {
       { numRuns: runs(100), seed: SEED },
     );
   });
+
+  it("does not prove equal times that come in another sequence each time before all of them were shown", () => {
+    const steady = { updatesPerSecond: 0, lateShare: 0, limitMax: 10, ties: "random" } as const;
+    fc.assert(
+      fc.property(arbitraryBehaviour("small"), fc.constantFrom(15, 25), (drawn, orders) => {
+        const provider = new NastyProvider({ ...drawn, ...steady, orders });
+        provider.burst(orders);
+        provider.advance(10);
+        const { seen, proved } = walk(provider, {
+          since: addSeconds(START, -400),
+          until: addSeconds(START, 5),
+        });
+        expect(proved ? seen.size : orders).toBe(orders);
+      }),
+      { numRuns: runs(100), seed: SEED },
+    );
+  });
 });
