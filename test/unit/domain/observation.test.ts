@@ -136,6 +136,8 @@ describe("observations", () => {
       settled: false,
       observedAt: created,
     });
+    const early = observeEvent({ sourceId: "live", snapshot, created: parseInstant(at(-3600)) });
+    expect(early.key.observedAt).toBe(snapshot.version);
   });
 });
 
