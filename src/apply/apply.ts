@@ -61,8 +61,11 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
       )),
     );
     const bytes = events.reduce((sum, { body }) => sum + body.length, 0);
+    if (bytes < limit) return [];
+    // Only a full batch shows that so many bytes are not too many: small ones that succeed beside it say nothing of it.
+    bytesMax = Math.min(bytesMax * 2, BATCH_BYTES_MAX);
     const last = events.at(-1)?.seq ?? Infinity;
-    return bytes < limit ? [] : seqs.filter((seq) => seq > last);
+    return seqs.filter((seq) => seq > last);
   }
 
   return {
@@ -76,7 +79,6 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
           bytesMax = Math.max(bytesMax / 2, BATCH_BYTES_LEAST);
           throw error;
         }
-        bytesMax = Math.min(bytesMax * 2, BATCH_BYTES_MAX);
       }
       return decisions;
     },
