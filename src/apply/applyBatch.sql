@@ -153,11 +153,10 @@ decided as materialized (
       -- It is the order now.
       when u.history_id = s.history_id and s.version < u.previous_version then 'corrected'
       when u.history_id = s.history_id then 'applied'
-      -- It moved only the key of the order. Of a read this counts only if it settles the state, or if the order was not
-      -- there when the statement began.
-      when s.greatest and u.history_id is not null
+      -- It moved only the key of the order. A read that settles the state confirms it; an event never does.
+      when s.greatest and s.settled and u.history_id is not null
         and not coalesce(s.b_settled and s.b_hash = s.hash and mirror.same_instant(s.b_version, s.version), false)
-        and (s.settled or s.inbox_seq is not null or s.b_hash is null) then 'confirmed'
+        then 'confirmed'
       when coalesce(u.hash, s.b_hash) = s.hash and mirror.same_instant(coalesce(u.version, s.b_version), s.version)
         and (u.hash is not null or s.b_gone_at is null or s.b_version = s.version) then 'duplicate'
       -- A read reaches beyond its version and does not show it.

@@ -17,12 +17,13 @@ const readStored = async () =>
   (
     await read(
       `select o.version::text as version, o.raw ->> 'updatedAt' as "updatedAt", o.revision, o.horizon is not null as certain,
+         o.updated_at = mirror.instant_at(o.version) as "forPeople", o.changed_at::text as "changedAt",
          (select count(*) from mirror.changes)::int as changes, (select count(*) from mirror.refetches)::int as asked,
          (select count(*) from mirror.history where refuted or verdict in ('refuted', 'corrected') or conflict)::int as against
        from mirror.orders o`,
     )
   )[0];
-const GOOD = { revision: 1, changes: 1, asked: 0, against: 0 };
+const GOOD = { revision: 1, changes: 1, asked: 0, against: 0, forPeople: true };
 
 describe("the same state of an order", () => {
   it.each([
@@ -34,8 +35,10 @@ describe("the same state of an order", () => {
     ["cut, with another offset", "2026-03-01T11:00:10+02:00"],
   ])("is confirmed by a read whose updatedAt is %s, and keeps its digits", async (_, updatedAt) => {
     await tell({ ...TOLD, updatedAt: FINE });
+    const { changedAt } = (await readStored())!;
     expect(await show(LATE, [{ ...TOLD, updatedAt }])).toMatchObject([{ verdict: "confirmed" }]);
-    const stored = { ...GOOD, version: String(parseInstant(FINE)), updatedAt: FINE, certain: true };
+    const version = String(parseInstant(FINE));
+    const stored = { ...GOOD, version, updatedAt: FINE, certain: true, changedAt };
     expect(await readStored()).toEqual(stored);
     // A second pass writes nothing, and a later one moves the horizon alone.
     expect(await show(LATE, [{ ...TOLD, updatedAt }])).toMatchObject([{ verdict: "duplicate" }]);
@@ -55,8 +58,8 @@ describe("the same state of an order", () => {
 
   it("gets the digits of an event when the read before was too early to be certain", async () => {
     await show(EARLY, [{ ...TOLD, updatedAt: "2026-03-01T09:00:10Z" }]);
-    await tell({ ...TOLD, updatedAt: FINE });
-    expect(await readStored()).toEqual({
+    expect(await tell({ ...TOLD, updatedAt: FINE })).toMatchObject([{ verdict: "duplicate" }]);
+    expect(await readStored()).toMatchObject({
       ...GOOD,
       version: String(parseInstant(FINE)),
       updatedAt: FINE,
@@ -78,6 +81,11 @@ describe("another state of an order", () => {
     const other = { ...TOLD, updatedAt: "2026-03-01T09:00:10Z", status: "created" };
     expect(await show(LATE, [other])).toMatchObject([{ verdict: "corrected" }]);
     expect(await readStored()).toMatchObject({ revision: 2, changes: 2, against: 2 });
+  });
+
+  it("has an updatedAt of another century, although its content is the same", async () => {
+    await show(LATE, [{ ...TOLD, updatedAt: "2261-12-31T00:00:00Z" }]);
+    expect(await tell({ ...TOLD, updatedAt: "1700-01-01T00:00:00Z" })).toMatchObject([{ verdict: "stale" }]);
   });
 
   it("has another updatedAt, although its content is the same", async () => {
