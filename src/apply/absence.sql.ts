@@ -68,7 +68,6 @@ with known as materialized (
     horizon = $4::bigint, settled = true, observed_at = $5::bigint, gone_at = coalesce(o.gone_at, clock_timestamp()),
     -- The order keeps its last content and history.
     revision = case when o.gone_at is null then o.revision + 1 else o.revision end,
-    previous_history_id = case when o.gone_at is null then o.history_id else o.previous_history_id end,
     changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end
   from known, judged
   where o.source_id = $1 and o.reference = $2 and known.is_beaten and judged.outcome in ('gone', 'confirmed')

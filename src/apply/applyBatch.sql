@@ -111,12 +111,10 @@ upserted as (
         case when keeps_version then o.updated_at else excluded.updated_at end,
         case when keeps_version then o.raw else excluded.raw end,
         excluded.settled and (excluded.horizon > o.version or not keeps_version),
-        -- The row carries the state before it (previous_…), because only the locked row is certain to have that.
         case when same_state then o.revision else o.revision + 1 end,
         case when same_state then o.history_id else excluded.history_id end,
-        case when same_state then o.previous_history_id else o.history_id end,
-        case when same_state then o.previous_status else o.status end,
-        case when same_state then o.previous_version else o.version end,
+        -- For the verdicts and the feed: only the locked row is certain to have the state before.
+        o.history_id, o.status, o.version,
         case when same_state then o.changed_at else excluded.changed_at end
       -- With the same state readers see no change: only the key moves, or updatedAt gets more digits.
       from (select o.gone_at is null and o.hash = excluded.hash and mirror.same_instant(o.version, excluded.version) as same_state) seen
@@ -139,7 +137,7 @@ upserted as (
       else coalesce(case when o.horizon <= (select mirror.nanos_of(clock_timestamp()) + 60000000000::bigint) then o.horizon end = excluded.horizon, excluded.horizon is null)
         and mirror.last_digit(o.version) <= mirror.last_digit(excluded.version)
     end)
-  returning source_id, reference, version, horizon, hash, history_id, revision, previous_history_id, previous_status,
+  returning source_id, reference, version, hash, history_id, revision, previous_history_id, previous_status,
     previous_version
 ),
 -- The verdicts: u is the order that this statement wrote, the columns b_… the order that it found.
@@ -159,9 +157,8 @@ decided as materialized (
         then 'confirmed'
       when coalesce(u.hash, s.b_hash) = s.hash and mirror.same_instant(coalesce(u.version, s.b_version), s.version)
         and (u.hash is not null or s.b_gone_at is null or s.b_version = s.version) then 'duplicate'
-      -- A read reaches beyond its version and does not show it.
-      when coalesce(s.version > s.b_version and coalesce(s.horizon, s.version) <= s.b_horizon, false)
-        or coalesce(s.version > u.version and coalesce(s.horizon, s.version) <= u.horizon, false) then 'refuted'
+      -- A read reaches beyond its version and does not show it. Not one of this batch: its reads are of one instant.
+      when coalesce(s.version > s.b_version and coalesce(s.horizon, s.version) <= s.b_horizon, false) then 'refuted'
       else 'stale'
     end as final_verdict,
     -- The same version with other content, whichever of the two was there first.

@@ -109,8 +109,8 @@ export const CORE_FLAWS: readonly Variant[] = [
   {
     flaw: "what lost to a batch beside it is refuted",
     in: "apply/applyBatch.sql.ts",
-    find: "coalesce(${row}.horizon, ${row}.version) <= ${horizon}, false)",
-    replace: "(${horizon} is null or true), false)",
+    find: "coalesce(s.horizon, s.version) <= s.b_horizon, false)",
+    replace: "(s.b_horizon is null or true), false)",
     by: "integration/apply/apply",
     test: "calls a true event that lost to a batch beside it stale: only a read refutes",
   },
