@@ -202,7 +202,7 @@ create index orders_gone        on mirror.orders (source_id, gone_at) where gone
 
 create function mirror.refuse_older_order() returns trigger language plpgsql as $$
 declare
-  -- As in the guard of src/apply/applyBatch.sql, under which apply.test.ts proves both: claims reach no further than a
+  -- As in the guard of src/apply/applyBatch.sql, under which guard.test.ts proves both: claims reach no further than a
   -- minute beyond their observation, and a horizon ahead of the present counts as none. Without that minute here, because
   -- the guard has looked at the clock before.
   trusted constant bigint := 60000000000;
@@ -458,14 +458,20 @@ language sql stable strict parallel safe
 return (extract(epoch from instant) * 1000000)::bigint * 1000;
 comment on function mirror.nanos_of is 'Nanoseconds since 1970 of an instant; the counterpart of instant_at.';
 
+-- From the left, one escape after the other: what a backslash means follows from those before it, and a search that looks
+-- back for them takes the square of the time.
+create function mirror.replace_unreadable(document text) returns json
+language sql immutable strict parallel safe
+return (
+  select string_agg(coalesce(readable[1], '\ufffd'), '' order by place)::json
+  from regexp_matches(document,
+    '((?:[^\\]|\\[^u]|\\u(?!0000|[dD][89a-fA-F])|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2})+)|\\u[[:xdigit:]]{4}',
+    'g') with ordinality as part (readable, place));
+comment on function mirror.replace_unreadable is 'The work of readable_json, for a document that may need it.';
+
 create function mirror.readable_json(raw json) returns json
 language sql immutable strict parallel safe
-return case
-  when raw::text !~* '\\u(0000|d[89a-f])' then raw
-  else regexp_replace(raw::text,
-    '(?<!\\)((?:\\\\)*)(?:\\u0000|\\u[dD][89abAB][[:xdigit:]]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][[:xdigit:]]{2})\\u[dD][c-fC-F][[:xdigit:]]{2})',
-    '\1\\ufffd', 'g')::json
-end;
+return case when raw::text !~* '\\u(0000|d[89a-f])' then raw else mirror.replace_unreadable(raw::text) end;
 comment on function mirror.readable_json is 'The document with NUL characters and unpaired surrogates replaced: a snapshot may contain them, and a single one would make every query that reads its fields fail.';
 
 create function mirror.cast_time(value text) returns timestamptz

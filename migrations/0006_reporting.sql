@@ -650,6 +650,6 @@ end $$;
 -- with the rights of whoever reads.
 revoke execute on all routines in schema mirror from public;
 grant execute on function mirror.last_digit, mirror.same_instant, mirror.instant_at, mirror.nanos_of, mirror.readable_json,
-  mirror.cast_time, mirror.read_time, mirror.plain_value, mirror.time_value, mirror.redact_order, mirror.change_digest, mirror.is_open to public;
+  mirror.replace_unreadable, mirror.cast_time, mirror.read_time, mirror.plain_value, mirror.time_value, mirror.redact_order, mirror.change_digest, mirror.is_open to public;
 
 call mirror.prepare_reader();

@@ -74,7 +74,8 @@ const EXECUTABLE = {
   order_mirror_reader: ["require_day"],
 };
 const CONVERTS =
-  "cast_time change_digest instant_at is_open last_digit nanos_of plain_value read_time readable_json redact_order same_instant time_value";
+  "cast_time change_digest instant_at is_open last_digit nanos_of plain_value read_time readable_json redact_order " +
+  "replace_unreadable same_instant time_value";
 
 it("each role may execute the functions that it needs, and no other", async () => {
   const list = async (grantee: string) => {

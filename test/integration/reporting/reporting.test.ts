@@ -88,11 +88,18 @@ describe("order_history", () => {
       updatedAt: at(1),
       more: { pickupTime: "2026-02-30T10:00:00Z", deliveryTime: "yesterday" },
     });
-    const raw = JSON.stringify(order).replace('"Northside', '"\\u0000\\ud83d \\ud83d\\ude00 \\\\u0000');
+    const raw = JSON.stringify(order).replace(
+      '"Northside',
+      '"\\u0000\\ud83d \\ud83d\\ude00 \\\\u0000 \\\\ud83d\\ude00',
+    );
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(parseInstant(at(2))) });
     expect(await read("select * from reporting.order_history")).toMatchObject([
-      { fleet_name: "\ufffd\ufffd 😀 \\u0000 Couriers", pickup_time: null, delivery_time: null },
+      {
+        fleet_name: "\ufffd\ufffd 😀 \\u0000 \\ud83d\ufffd Couriers",
+        pickup_time: null,
+        delivery_time: null,
+      },
     ]);
   });
 });
