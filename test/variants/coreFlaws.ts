@@ -23,7 +23,7 @@ export const CORE_FLAWS: readonly Variant[] = [
         replace: "then false and",
       },
     ],
-    by: "integration/apply/apply",
+    by: "integration/apply/guard",
     test: "the guard in SQL agrees with its model on any sequence of observations",
   },
   {
@@ -95,7 +95,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: '{ row: "o", horizon: unlessAhead("o.horizon") }',
     replace: '{ row: "o", horizon: "o.horizon" }',
-    by: "integration/apply/apply",
+    by: "integration/apply/guard",
     test: "the guard in SQL agrees with its model on any sequence of observations",
   },
   {
@@ -255,14 +255,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     replace: "return shared > 0;",
     by: "unit/domain/walk",
     test: "does not accept one known row as an anchor where there should be many",
-  },
-  {
-    flaw: "a window is proved by the last of its equal timestamps alone",
-    in: "domain/window/walk.ts",
-    find: "proved: walk.proved && progress.proved",
-    replace: "proved: progress.proved",
-    by: "unit/domain/walk",
-    test: "is not proved when two readings never agree, although others agree after them",
   },
   {
     flaw: "assumes that a list is sorted without a check",

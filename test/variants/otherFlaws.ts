@@ -1,6 +1,6 @@
 import type { Variant } from "./variants.ts";
 
-/** Flaws of what keeps, shows and sends on. */
+/** Flaws of what keeps, shows and sends on, and some more of what decides. */
 export const OTHER_FLAWS: readonly Variant[] = [
   {
     flaw: "a key of another organization goes unnoticed",
@@ -185,5 +185,29 @@ export const OTHER_FLAWS: readonly Variant[] = [
     replace: "with check (next_attempt_at",
     by: "integration/database/logins",
     test: "web sends again what was given up, and can neither end a message nor put it off",
+  },
+  {
+    flaw: "a list that was proved before the first answer backs the second",
+    in: "apply/absence.sql.ts",
+    find: " and proved and begun_at >= $6",
+    replace: " and proved",
+    by: "integration/apply/absence",
+    test: "takes nothing away with one answer, nor with two that an outage explains",
+  },
+  {
+    flaw: "a claim that came late stays in reports when a read refutes it",
+    in: "../migrations/0001_mirror.sql",
+    find: "verdict in ('applied', 'corrected', 'stale');",
+    replace: "verdict in ('applied', 'corrected');",
+    by: "integration/apply/apply",
+    test: "mark every state that they contradict, whatever its verdict was, and no other",
+  },
+  {
+    flaw: "a window is proved by the last of its equal timestamps alone",
+    in: "domain/window/walk.ts",
+    find: "proved: walk.proved && progress.proved",
+    replace: "proved: progress.proved",
+    by: "unit/domain/walk",
+    test: "is not proved when two readings never agree, although others agree after them",
   },
 ];

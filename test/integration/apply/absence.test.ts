@@ -4,7 +4,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { missAgain } from "../../support/mirror/liveApply.ts";
 import { requestGone } from "../../../src/poll/refetches.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { at } from "../../support/mirror/orders.ts";
+import { addSource, at } from "../../support/mirror/orders.ts";
 
 const instant = (seconds: number) => parseInstant(at(seconds));
 const MARGIN = 900;
@@ -43,7 +43,14 @@ it("refutes a claim whose version lies within the read's horizon, and no younger
   expect(await readServed()).toEqual(["claimed", "read"]);
   expect(await miss("claimed", 100)).toBe("gone");
   expect(await readServed()).toEqual(["read"]);
+  const readGone = async () =>
+    (await pool.query("select gone_at, changed_at, revision from mirror.orders where reference = 'claimed'"))
+      .rows;
+  const gone = await readGone();
+  // Later and earlier answers change neither since when it is gone, nor what readers see.
   expect(await miss("claimed", 101)).toBe("confirmed");
+  expect(await miss("claimed", 99)).toBe("confirmed");
+  expect(await readGone()).toEqual(gone);
   const { rows } = await pool.query(
     "select verdict, refuted from mirror.history where reference = 'claimed' order by history_id",
   );
@@ -81,6 +88,22 @@ it("removes an order that is dated years ahead, as a read would correct it", asy
   expect(await readServed()).toEqual(["ahead", "claimed", "read"]);
 });
 
+it("takes an order back that is there after all, with no word against it or against what is proved", async () => {
+  const { pool, show, miss, readServed } = await makeMirror();
+  expect(await miss("read", 102)).toBe("gone");
+  await pool.query("update mirror.coverage set until = $1", [instant(1_000)]);
+  const again = [{ reference: "read", updatedAt: at(100) }];
+  expect(await show(instant(2_001), again, { marginSeconds: MARGIN })).toMatchObject([
+    { verdict: "applied" },
+  ]);
+  expect(await readServed()).toEqual(["claimed", "read"]);
+  const { rows } = await pool.query(
+    `select (select count(*) from mirror.coverage_breaches)::int as breaches,
+       (select count(*) from mirror.history where conflict or refuted)::int as against`,
+  );
+  expect(rows).toEqual([{ breaches: 0, against: 0 }]);
+});
+
 it("reports an order that the mirror never had as unknown", async () => {
   const { miss, missOnce } = await makeMirror();
   expect(await missOnce("never seen", 500)).toMatchObject({ outcome: "missing", isKnown: false });
@@ -94,18 +117,25 @@ it("takes nothing away with one answer, nor with two that an outage explains", a
   expect(await missOnce("read", 500)).toEqual(missing);
   // Too early, and then with no proof since the first answer: perhaps the list shows nothing either.
   expect(await missOnce("read", 500 + MARGIN - 1, first)).toEqual(missing);
-  expect(await missOnce("read", 500 + MARGIN, first)).toEqual(missing);
-  await pool.query(
-    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, begun_at)
-     values ('live', 0, 1, 'proof', true, 0, 1, 1, $1)`,
-    [first + 3_000_000_000n],
-  );
-  const doubt = (age: string) =>
+  await addSource(pool, "test", "test");
+  const walk = (sourceId: string, begunAt: bigint, proved = true) =>
     pool.query(
-      `insert into mirror.poll_state (source_id, list_emptied_at) values ('live', clock_timestamp() - $1::interval)
-       on conflict (source_id) do update set list_emptied_at = excluded.list_emptied_at`,
-      [age],
+      `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, begun_at)
+       values ($1, 0, 1, 'proof', $2, 0, 1, 1, $3)`,
+      [sourceId, proved, begunAt],
     );
+  await walk("live", first - 1n);
+  await walk("live", first, false);
+  await walk("test", first);
+  expect(await missOnce("read", 500 + MARGIN, first)).toEqual(missing);
+  await walk("live", first + 3_000_000_000n);
+  const doubt = (age: string, sourceId = "live") =>
+    pool.query(
+      `insert into mirror.poll_state (source_id, list_emptied_at) values ($2, clock_timestamp() - $1::interval)
+       on conflict (source_id) do update set list_emptied_at = excluded.list_emptied_at`,
+      [age, sourceId],
+    );
+  await doubt("23 hours", "test");
   await doubt("23 hours");
   expect(await missOnce("read", 500 + MARGIN, first)).toMatchObject({ outcome: "list_in_doubt" });
   await doubt("25 hours");

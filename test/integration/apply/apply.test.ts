@@ -1,17 +1,7 @@
-import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import {
-  formatInstant,
-  instantFromMillis,
-  NANOS_PER_SECOND,
-  parseInstant,
-} from "../../../src/domain/order/instant.ts";
-import { compareKeys, type OrderKey } from "../../../src/domain/order/observation.ts";
-import { decide, settle } from "../../support/mirror/decide.ts";
-import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
+import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
 import { asPool, beside, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
@@ -24,7 +14,7 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
-import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
 const { pool } = await openTestDatabase({ purpose: "apply", max: 12 });
 
@@ -119,6 +109,21 @@ describe("events", () => {
     await Promise.all([applyEvents(seqs), applyEvents(seqs), applyEvents(seqs)]);
     expect(await applyEvents(seqs)).toEqual([]);
     expect(await count("history")).toBe(1);
+  });
+
+  it("are left to another worker that holds them, without a wait", async () => {
+    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+    const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
+    const worker = await pool.connect();
+    await worker.query("begin");
+    await worker.query("select from mirror.pending for update");
+    try {
+      expect(await applyEvents(seqs)).toEqual([]);
+    } finally {
+      await worker.query("rollback");
+      worker.release();
+    }
+    expect(await applyEvents(seqs)).toMatchObject([{ verdict: "applied" }]);
   });
 
   it("of a new order that show two states with one updatedAt, in one batch, ask for a read", async () => {
@@ -345,6 +350,8 @@ describe("reads", () => {
     expect(await readOrders()).toMatchObject([
       { status: "created", settled: true, previous_status: "cancelled" },
     ]);
+    // What a read has settled needs no other one, when the event comes again.
+    expect(await tell(makeEventBody({ id: "again", order: shown }))).toMatchObject([{ conflict: true }]);
     expect(await count("refetches")).toBe(0);
   });
 
@@ -381,151 +388,37 @@ describe("reads", () => {
     expect(await count("history")).toBe(1);
   });
 
-  it("never store an order of the other mode in a source", async () => {
+  it("never store an order of the other mode in a source, nor refuse one that names none", async () => {
     const decisions = await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), livemode: false }]));
     expect(decisions).toMatchObject([{ verdict: "quarantined" }]);
     expect(await readOrders()).toEqual([]);
+    const unnamed = (reference: string) => ({ reference, updatedAt: at(1), more: { livemode: undefined } });
+    const shown = await applyReads({ ...read(60, [unnamed("R2")]), sourceId: "test" });
+    expect(shown).toMatchObject([{ verdict: "applied" }]);
+    const { livemode: _, ...event } = JSON.parse(String(makeEventBody({ id: "e", order: unnamed("R3") })));
+    const told = { sourceId: "test", eventId: "e", body: Buffer.from(JSON.stringify(event)) };
+    expect(await applyEvents(await putIntoInbox(pool, [told]))).toMatchObject([{ verdict: "applied" }]);
   });
-});
 
-describe("the guard in SQL", () => {
-  interface Part {
-    version: number;
-    observed: number;
-    status: string;
-    note: string;
-    settled: boolean;
-    ahead: number | null;
-    /** Where the clock that a horizon came from was a day ahead: that of this read, or of the read that was stored. */
-    wrongClock: "none" | "this" | "stored";
-  }
-  const keyPart: fc.Arbitrary<Part> = fc.record({
-    // Some with fewer digits than others of the same second.
-    version: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.constantFrom(0.75, 1.25, 1.3, 1.257)),
-    // At -100, the provider dates its changes more than a minute ahead of its answers.
-    observed: fc.oneof(fc.integer({ min: 0, max: 12 }), fc.constant(-100)),
-    status: fc.constantFrom("created", "picked_up", "unheard_of", "cancelled"),
-    note: fc.constantFrom("a", "b"),
-    settled: fc.boolean(),
-    ahead: fc.option(fc.integer({ min: 0, max: 3 })),
-    wrongClock: fc.constantFrom("none", "none", "this", "stored"),
-  });
-  const tomorrow = instantFromMillis(Date.now()) + 86_400n * NANOS_PER_SECOND;
-  const toSubject = (part: Part) => {
-    const more = { note: part.note };
-    const snapshot = makeSnapshot({ reference: "R", updatedAt: at(part.version), status: part.status, more });
-    const rank = { created: 1, picked_up: 3, unheard_of: 5, cancelled: 6 }[part.status]!;
-    const observedAt = parseInstant(at(part.observed));
-    const key: OrderKey = {
-      horizon:
-        part.ahead === null
-          ? null
-          : part.wrongClock === "this"
-            ? tomorrow + BigInt(part.ahead)
-            : parseInstant(at(part.version + part.ahead)),
-      gone: false,
-      version: snapshot.version,
-      settled: part.settled,
-      observedAt,
-      rank,
-      hash: snapshot.hash,
-    };
-    const observation = { sourceId: "live", via: "poll" as const, snapshot, key };
-    return { kind: "observation" as const, sourceId: "live", via: "poll" as const, event: null, observation };
-  };
-
-  it("agrees with its model on any sequence of observations", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(keyPart, { minLength: 1, maxLength: 8 }), async (parts) => {
-        await pool.query(emptying("orders history changes refetches"));
-        let stored: OrderKey | undefined;
-        for (const part of parts) {
-          const subject = toSubject(part);
-          if (stored !== undefined && part.wrongClock === "stored") {
-            stored = { ...stored, horizon: tomorrow };
-            await pool.query("update mirror.orders set horizon = $1", [tomorrow]);
-          }
-          const present = instantFromMillis(Date.now());
-          const effect = decide(stored, subject.observation.key, present);
-          const [outcome] = await applyBatch(pool, toBatchRows([subject]));
-          const expected = {
-            apply: ["applied"],
-            correct: ["corrected"],
-            // A horizon that moves adds no history row, nor does a read that settles nothing.
-            confirm: [
-              stored?.settled === true || !subject.observation.key.settled ? "duplicate" : "confirmed",
-            ],
-            none: ["stale", "refuted", "duplicate"],
-          }[effect];
-          expect(expected).toContain(outcome!.verdict);
-          if (effect !== "none") stored = settle(stored, subject.observation.key, present);
-          const readPlace = async () => (await pool.query("select ctid, xmin from mirror.orders")).rows;
-          const place = await readPlace();
-          const [again] = await applyBatch(pool, toBatchRows([subject]));
-          expect(["stale", "refuted", "duplicate"]).toContain(again!.verdict);
-          // A second pass writes nothing.
-          expect(await readPlace()).toEqual(place);
-          const [row] = await readOrders();
-          expect(row).toMatchObject({
-            horizon: stored!.horizon === null ? null : stored!.horizon.toString(),
-            version: stored!.version.toString(),
-            settled: stored!.settled,
-            observed_at: stored!.observedAt.toString(),
-            rank: stored!.rank,
-          });
-          expect((row!["hash"] as Buffer).toString("hex")).toBe(stored!.hash);
-        }
-      }),
-      { numRuns: 200 },
+  it("mark every state that they contradict, whatever its verdict was, and no other", async () => {
+    const state = (seconds: number) => ({ reference: "R1", updatedAt: at(seconds), status: `of ${seconds}` });
+    const claim = (seconds: number) => tell(makeEventBody({ id: `${seconds}`, order: state(seconds) }));
+    await applyReads(read(10, [state(1)]));
+    for (const seconds of [8, 7]) await claim(seconds);
+    await applyReads(read(15, [state(6)]));
+    await claim(13);
+    await applyReads(read(20, [state(1)]));
+    const { rows } = await pool.query<{ status: string; verdict: string; refuted: boolean }>(
+      "select status, verdict, refuted from mirror.history order by history_id",
     );
-  });
-
-  it("produces the same mirror for any order, grouping and repetition of the observations", async () => {
-    // A settled read shows its version's final content, so all settled reads of one version have the same content.
-    const consistent = keyPart.map((part): Part => ({
-      ...part,
-      version: Math.floor(part.version),
-      wrongClock: "none",
-      ...((part.settled || part.ahead !== null) && { status: "picked_up", note: "a" }),
-    }));
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(consistent, { minLength: 1, maxLength: 10 }),
-        fc.array(fc.nat(9), { maxLength: 10 }),
-        async (parts, repeats) => {
-          const subjects = parts.map(toSubject);
-          const greatest = subjects
-            .map((subject) => subject.observation)
-            .sort((l, r) => compareKeys(r.key, l.key))[0]!;
-          const replay = [...repeats.map((index) => subjects[index % subjects.length]!), ...subjects];
-          await pool.query(emptying("orders history changes refetches"));
-          for (let start = 0; start < replay.length; start += 3) {
-            await applyBatch(pool, toBatchRows(replay.slice(start, start + 3)));
-          }
-          const [row] = await readOrders();
-          expect((row!["hash"] as Buffer).toString("hex")).toBe(greatest.key.hash);
-          expect(row).toMatchObject({
-            horizon: greatest.key.horizon === null ? null : greatest.key.horizon.toString(),
-            version: greatest.key.version.toString(),
-            settled: greatest.key.settled,
-          });
-        },
-      ),
-      { numRuns: 60 },
-    );
-  });
-
-  it("is backed by a trigger that rejects a lower key", async () => {
-    const snapshots = [makeSnapshot({ reference: "R1", updatedAt: at(5) })];
-    await applyReads({
-      sourceId: "live",
-      via: "poll",
-      snapshots,
-      time: readAt(parseInstant(at(60)), 1e-9),
-    });
-    await expect(pool.query("update mirror.orders set version = version - 1")).rejects.toThrow(
-      /may not go back/,
-    );
+    expect(rows.map((row) => Object.values(row).join(" "))).toEqual([
+      "of 1 applied false",
+      "of 8 applied true",
+      "of 7 stale true",
+      "of 6 corrected true",
+      "of 13 applied true",
+      "of 1 corrected false",
+    ]);
   });
 });
 

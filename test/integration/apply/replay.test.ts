@@ -87,7 +87,15 @@ it("replays a single event, and never a dismissed one", async () => {
 it("requests a refetch for a quarantined read, which no proof includes until a read has shown it", async () => {
   await quarantineRead("R3");
   await quarantineRead(null);
+  // Its next read was put off, because the last ones failed.
+  await pool.query(
+    "insert into mirror.refetches (source_id, reference, reason, failures, next_attempt_at) values ('live', 'R3', '', 5, 'infinity')",
+  );
   expect(await replay()).toEqual({ seqs: [], reads: 1 });
+  const { rows } = await pool.query(
+    "select reference, failures from mirror.refetches where next_attempt_at <= clock_timestamp()",
+  );
+  expect(rows).toEqual([{ reference: "R3", failures: 0 }]);
   expect(await countAll()).toMatchObject({ reads: 0, unnamed: 1 });
   // Even when a person requests one.
   await requestRefetches(pool, { sourceId: "live", references: ["R3"], reason: "asked" });
@@ -105,8 +113,10 @@ it("requests a refetch for a quarantined read, which no proof includes until a r
 
 it("keeps the exception of a read that a person dismisses, and takes it back when it is processed again", async () => {
   await quarantineRead("R3");
+  // Not seen by the person, because it came later.
+  await quarantineRead(null);
   const actor = { role: "operator", person: null } as const;
-  const all = { filter: EVERYTHING, throughId: "9", target: "all", because: "a test" };
+  const all = { filter: EVERYTHING, throughId: "1", target: "all", because: "a test" };
   expect(await dismissQuarantined(pool, { actor, ...all })).toBe(1);
   expect(await readExceptions()).toEqual([{ reference: "R3", kind: "unreadable_order" }]);
   expect(await replay()).toEqual({ seqs: [], reads: 0 });

@@ -5,7 +5,7 @@ import { CLOCK_TRUST_SECONDS, compareKeys, type OrderKey } from "../../../src/do
  * A horizon ahead of the present, by our database's clock, counts as none: whatever clock it came from was wrong, and
  * believed until then, it would outlive every true read.
  */
-function withoutFuture(key: OrderKey, present: Instant): OrderKey {
+export function withoutFuture(key: OrderKey, present: Instant): OrderKey {
   const limit = addSeconds(present, CLOCK_TRUST_SECONDS);
   return key.horizon !== null && key.horizon > limit ? { ...key, horizon: null } : key;
 }
