@@ -62,6 +62,20 @@ describe("an order's page", () => {
     await pool.query("delete from mirror.orders where reference = 'BACK-1'; delete from mirror.refetches");
   });
 
+  it("names its open entries in quarantine, and shows the newest of its many observations", async () => {
+    const many = "('live', 'MANY', 'poll'";
+    await pool.query(`
+      insert into mirror.quarantine (source_id, reference, via, reason, state) values
+        ${many}, 'unreadable_order', 'open'), ${many}, 'unreadable_order', 'dismissed');
+      insert into mirror.history (source_id, reference, via, verdict)
+        select 'live', 'MANY', 'poll', case when n > 50 then 'duplicate' else 'stale' end from generate_series(1, 250) n`);
+    const { text } = await read("/ops/orders/live/MANY");
+    expect(text).toMatch(/1 in quarantine ?: look at number \d+ /);
+    expect(text).toContain("Only the newest 200 observations are shown.");
+    expect(text.match(/DUPLICATE|STALE/g)).toEqual(Array(200).fill("DUPLICATE"));
+    await pool.query("delete from mirror.quarantine where reference = 'MANY'");
+  });
+
   it("is missing for an unknown order, but offers to read it from a known source", async () => {
     const { status, text } = await read("/ops/orders/live/NOPE");
     expect(status).toBe(404);
