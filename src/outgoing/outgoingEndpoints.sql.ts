@@ -1,4 +1,3 @@
-import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 
@@ -107,12 +106,16 @@ export async function planTest(pool: Pool, endpointId: string): Promise<boolean>
   return rowCount === 1;
 }
 
-/** The position before the first change that we learned of at `instant` or later; 0 before the first of all. */
+/**
+ * The position before the first change that we learned of at `instant` or later; the last one if there is none. Later
+ * ones may have an earlier time, because the database's clock was set back.
+ */
 export async function readFeedPositionAt(pool: Pool, instant: Instant): Promise<bigint> {
-  const { rows } = await pool.query<{ position: string | null }>(
-    `select max(position) as position from mirror.changes
-     where changed_at < to_timestamp($1::numeric / 1000000000) and position <= $2`,
-    [String(instant), String(await readFeedFence(pool))],
+  const { rows } = await pool.query<{ position: string }>(
+    // Without the sum Postgres would walk through the feed by position, from its beginning to the first that is found.
+    `select coalesce(min(position + 0) - 1, mirror.feed_fence()) as position from mirror.changes
+     where changed_at >= to_timestamp($1::numeric / 1000000000)`,
+    [String(instant)],
   );
   return BigInt(rows[0]?.position ?? 0);
 }

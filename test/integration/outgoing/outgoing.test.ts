@@ -13,6 +13,7 @@ import {
 } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import {
   planTest,
+  readFeedPositionAt,
   syncEndpoints,
   removeEndpoint,
   replayFrom,
@@ -62,6 +63,8 @@ interface Options {
   readonly fields?: "all" | "redacted";
   readonly wanted?: Partial<Wanted>;
   readonly retrySeconds?: readonly number[];
+  /** Null: only what wakes it makes it look. */
+  readonly lookEveryMs?: null;
 }
 
 const { database } = await openTestDatabase();
@@ -116,6 +119,7 @@ async function open(options: Options = {}) {
   const endpointId = `erp-${(number += 1)}`;
   const received: Received[] = [];
   const warnings: string[] = [];
+  const wakes: (() => void)[] = [];
   const destination = { write: (line: string) => warnings.push(line) };
   let underWay = 0;
   let most = 0;
@@ -141,8 +145,9 @@ async function open(options: Options = {}) {
       clock: systemClock,
       logger: makeLogger({ level: "warn", format: "json", service: "test", destination }),
       retrySeconds: options.retrySeconds ?? RETRY_SECONDS,
-      lookEveryMs: 50,
+      lookEveryMs: options.lookEveryMs === null ? 3_600_000 : 50,
     });
+    wakes.push(() => one.wake());
     closes.push(async () => {
       server.closeAllConnections();
       await one.close();
@@ -150,7 +155,10 @@ async function open(options: Options = {}) {
     });
   }
   const seen = () => received.map((each) => each.change);
-  return { endpointId, received, warnings, seen, mostUnderWay: () => most };
+  const wake = () => {
+    for (const each of wakes) each();
+  };
+  return { endpointId, received, warnings, seen, wake, mostUnderWay: () => most };
 }
 
 async function states(): Promise<string[]> {
@@ -252,8 +260,9 @@ describe("outgoing webhooks", () => {
 
   it("wait for no other endpoint, and have a limited number under way with two processes", async () => {
     const hanging = await open({ answer: () => undefined, timeoutMs: 300_000, processes: 2 });
-    await open();
+    const quick = await open({ lookEveryMs: null });
     await change(references(30));
+    quick.wake();
     await deliveredAll(30);
     await vi.waitFor(() => expect(hanging.received).toHaveLength(UNDER_WAY_MAX), WAIT);
     expect(hanging.mostUnderWay()).toBe(UNDER_WAY_MAX);
@@ -265,8 +274,9 @@ describe("outgoing webhooks", () => {
       times.push(performance.now());
       accept(response, { reference: "", revision: 0 });
     };
-    await open({ answer, rate: 5, processes: 2 });
+    const endpoint = await open({ answer, rate: 5, processes: 2, lookEveryMs: null });
     await change(references(11));
+    endpoint.wake();
     await deliveredAll(11);
     for (const [index, time] of times.slice(5).entries()) expect(time - times[index]!).toBeGreaterThan(900);
   });
@@ -481,6 +491,24 @@ describe("deliveries", () => {
     // What waits anyhow does not begin anew.
     await replayFrom(pool, { endpointId: "erp", from: begin });
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 40, planned: 0 });
+  });
+
+  it("are sent again from an instant on, although the clock was set back since", async () => {
+    await change(["A", "B", "C", "D"]);
+    for (const [reference, hours] of Object.entries({ A: 3, B: 1, C: 3 }))
+      await pool.query(
+        "update mirror.changes set changed_at = now() - make_interval(hours => $2) where reference = $1",
+        [reference, hours],
+      );
+    await planDeliveries(pool, ALL, 10);
+    const hoursAgo = (hours: number) => BigInt(Date.now() - hours * 3_600_000) * 1_000_000n;
+    const replay = async (hours: number) =>
+      replayFrom(pool, { endpointId: "erp", from: await readFeedPositionAt(pool, hoursAgo(hours)) });
+    expect(await replay(-1)).toBe(null);
+    for (const [hours, changes] of Object.entries({ 0.5: 1, 2: 3, 4: 4 })) {
+      expect([hours, await replay(Number(hours))]).toEqual([hours, changes]);
+      await planDeliveries(pool, ALL, 10);
+    }
   });
 
   it("are not planned by a second process before the first has committed its plan", async () => {
