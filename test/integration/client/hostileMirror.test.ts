@@ -233,6 +233,24 @@ it("follows no redirect with its token, and names the setting that is wrong", as
   expect(leaked).toEqual([]);
 });
 
+it("names its source in each request", async () => {
+  const sources: unknown[] = [];
+  answer = (request, response) => {
+    sources.push(request.headers["x-source"]);
+    response.writeHead(403).end();
+  };
+  const test = createMirrorClient({ baseUrl: mirror.url, token: TOKEN, source: "test" });
+  const changes = (after?: string) => test.changes({ after }).next();
+  const reads = [
+    () => test.order("DO-1"),
+    () => test.orders().pages().next(),
+    changes,
+    () => changes("beginning"),
+  ];
+  for (const read of reads) await expect(read()).rejects.toMatchObject({ status: 403 });
+  expect(sources).toEqual(Array(4).fill("test"));
+});
+
 it("says up to when a mirror is complete, and why not further", async () => {
   const message = "Complete up to 2026-11-21T10:00:00Z; the window behind it is not proved yet.";
   answer = (_request, response) =>
