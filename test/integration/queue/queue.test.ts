@@ -114,6 +114,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     // The log line comes after the queue's update.
     const said = state === "failed" ? "a job failed for good" : "a job could not be applied";
     await expect.poll(() => lines.join(""), PATIENCE).toContain(said);
+    expect(lines.join("").includes("for good")).toBe(state === "failed");
     expect(lines.join("")).not.toContain("1234567");
   });
 

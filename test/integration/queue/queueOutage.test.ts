@@ -76,6 +76,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
         redis.freeze();
         // Waiting for a single answer would last until it resumes.
         for (let seq = 100; seq < 20_000; seq += 1) queue.notify([seq]);
+        expect(lines.join("")).toContain("too many wait to be enqueued");
         await vi.waitFor(() => expect(lines.join("")).toContain("the queue refused the job"), PATIENCE);
         redis.thaw();
       },
