@@ -131,7 +131,8 @@ async function withPoller<Result>(
   sourceId: string,
   watch: () => Promise<Result>,
 ): Promise<Result> {
-  const source = config.sources.find((each) => each.sourceId === sourceId);
+  // Where web or a worker runs, the secrets name a source without its key.
+  const source = config.sources.find((each) => each.sourceId === sourceId && each.apiKey !== null);
   if (source === undefined) {
     printNotice(`The key of ${sourceId} is not configured here: the poller that has it does the work.`);
     return watch();

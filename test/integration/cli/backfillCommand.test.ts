@@ -6,12 +6,18 @@ import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryPr
 import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { emptying } from "../../support/mirror/tables.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const { database, pool } = await openTestDatabase();
 await addSource(pool, "live");
 beforeEach(() => pool.query(emptying("period_requests")));
 
 const run = (...args: string[]) => runCommand(["backfill", ...args], { databaseUrl: database.url });
+/** As where web or a worker runs. */
+const KEYLESS = {
+  DELIVERY_BASE_URL: "https://api.example.com",
+  DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+};
 
 function startPoller() {
   const provider = makeMemoryProvider();
@@ -64,15 +70,20 @@ it.each([
   ["done", 2, 3, "2 parts could not be proved complete"],
   ["done", 0, 0, ""],
   ["failed", 0, 1, "order-mirror: It failed: the key is refused"],
-])("tells how it ended: %s with %i parts unproved", async (state, unproved, code, sentence) => {
-  const running = run("--from", "P9D");
-  await isAsked();
-  await pool.query(
-    "update mirror.period_requests set state = $1, unproved = $2, last_error = 'the key is refused', started_at = now(), ended_at = now()",
-    [state, unproved],
-  );
-  expect(await running).toMatchObject({ code, stderr: expect.stringContaining(sentence) });
-});
+])(
+  "without a key waits for the poller that has it, and tells how it ended: %s with %i parts unproved",
+  async (state, unproved, code, sentence) => {
+    const running = runCommand(["backfill", "--from", "P9D"], { databaseUrl: database.url, env: KEYLESS });
+    await isAsked();
+    await pool.query(
+      "update mirror.period_requests set state = $1, unproved = $2, last_error = 'the key is refused', started_at = now(), ended_at = now()",
+      [state, unproved],
+    );
+    const ended = await running;
+    expect(ended).toMatchObject({ code, stderr: expect.stringContaining(sentence) });
+    expect(ended.stderr).toContain("the poller that has it does the work.");
+  },
+);
 
 it("does the work itself as the first command after migrate, and ends with its result", async () => {
   const sandbox = await makeTestSandbox();
