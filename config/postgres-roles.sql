@@ -79,7 +79,7 @@ grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
 grant insert, update on mirror.refetches to order_mirror_web;
 grant update, delete on mirror.quarantine to order_mirror_web;
 -- People resume polling and have gaps read on the ops pages.
-grant update (paused_at, receives_events) on mirror.sources to order_mirror_web;
+grant update (paused_at, resumed_at, receives_events) on mirror.sources to order_mirror_web;
 grant insert on mirror.period_requests to order_mirror_web;
 -- People pause, resume, try and remove endpoints of outgoing webhooks, and have messages sent again. The policies of the
 -- table let web end no delivery.

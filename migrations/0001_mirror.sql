@@ -28,6 +28,7 @@ create table mirror.sources (
   refused_branches text,
   branches_read_at timestamptz,
   paused_at  timestamptz,
+  resumed_at timestamptz,
   event_grace interval not null default '5 minutes',
   removed_position bigint not null default 0,
   receives_events boolean
@@ -41,6 +42,7 @@ comment on column mirror.sources.event_grace is 'How long an event may arrive af
 comment on column mirror.sources.removed_position is 'The last position in the change feed that retention removed: a reader that has not read up to it must start again.';
 comment on column mirror.sources.receives_events is 'Whether web has a webhook secret for the source; false: it is polled only. Null until a web process has started with it.';
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
+comment on column mirror.sources.resumed_at is 'When a person last ended a pause: what did not happen during it counts from then. Null if none did.';
 
 create table mirror.inbox (
   -- Columns of fixed width come first, the widest before the others, so that rows have no gaps.

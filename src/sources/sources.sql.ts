@@ -76,7 +76,8 @@ export async function setPaused(
   { sourceId, paused }: { sourceId: string; paused: boolean },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
-    `update mirror.sources set paused_at = case when $2 then clock_timestamp() end
+    `update mirror.sources set paused_at = case when $2 then clock_timestamp() end,
+       resumed_at = case when $2 then resumed_at else clock_timestamp() end
      where source_id = $1 and (paused_at is not null) <> $2`,
     [sourceId, paused],
   );

@@ -2,7 +2,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import { addSeconds, formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { PROOF_INTERVALS } from "../../domain/window/window.ts";
 import { COUNT_MAX, describeCount, type Rule } from "./condition.ts";
-import { secondsOfPolls, type Polling } from "./polling.sql.ts";
+import { later, secondsOfPolls, type Polling } from "./polling.sql.ts";
 
 /** Proof of a source: how far the mirror has every change of it. */
 export interface Completeness {
@@ -110,7 +110,6 @@ const showStart = (instant: Instant) => formatInstant(instant, 0);
 const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
 const showOldestGap = ({ oldestGap }: Completeness) =>
   oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
-const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
 const PROOF_REMEDY =
   "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it. If the change appeared late in the provider's list, raise POLL_MARGIN_SECONDS.";
@@ -134,12 +133,16 @@ export const COMPLETENESS_CONDITIONS: readonly Rule<Completeness & Polling>[] = 
     noticedAfterSeconds: 900,
     remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
     page: "/ops/gaps",
-    holds: () => true,
-    // The history of a new source is read after its configuration; it was not missed.
+    // A pause is a condition of its own.
+    holds: ({ pausedAt }) => pausedAt === null,
+    // The history of a new source is read after its configuration, that of a pause after its end: it was not missed.
     since: (source) => {
-      const { safeThrough, createdAt } = source;
-      const dueAt = safeThrough === null ? createdAt : addSeconds(safeThrough, provedWithinSeconds(source));
-      return later(dueAt, createdAt);
+      const { safeThrough, createdAt, resumedAt } = source;
+      const begunAt = later(createdAt, resumedAt ?? createdAt);
+      return later(
+        safeThrough === null ? begunAt : addSeconds(safeThrough, provedWithinSeconds(source)),
+        begunAt,
+      );
     },
     cause: ({ sourceId, safeThrough }) =>
       safeThrough === null

@@ -15,9 +15,11 @@ export interface Polling {
   readonly createdAt: Instant;
   /** Time at which a person paused polling; null if it is not paused. */
   readonly pausedAt: Instant | null;
+  /** Time at which a person last ended a pause; null if there was none. */
+  readonly resumedAt: Instant | null;
   /** The process that leads polling; null if none does. */
   readonly leader: string | null;
-  /** Time at which the last leader ended; null if a process leads. */
+  /** Time at which the last leader ended, or a pause after that; null if a process leads. */
   readonly leaderlessSince: Instant | null;
   /** End of the last completely polled window: the cursor. */
   readonly polledThrough: Instant | null;
@@ -51,10 +53,10 @@ const RECENT_MINUTES = 10;
 const POLLING = `
 select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(s.created_at) as "createdAt",
-  mirror.nanos_of(s.paused_at) as "pausedAt",
+  mirror.nanos_of(s.paused_at) as "pausedAt", mirror.nanos_of(s.resumed_at) as "resumedAt",
   case when led.expires_at > clock_timestamp() then led.holder end as leader,
   case when led.expires_at > clock_timestamp() then null
-    else mirror.nanos_of(greatest(led.expires_at, s.created_at)) end as "leaderlessSince",
+    else mirror.nanos_of(greatest(led.expires_at, s.created_at, s.resumed_at)) end as "leaderlessSince",
   poll.polled_through as "polledThrough", mirror.nanos_of(poll.last_cycle_ended_at) as "lastCycleEndedAt",
   mirror.nanos_of(poll.failing_since) as "failingSince", poll.last_error as "lastError", poll.trouble,
   poll.clock_error_seconds as "clockErrorSeconds", mirror.nanos_of(poll.clock_wrong_since) as "clockWrongSince",
@@ -94,6 +96,7 @@ export const secondsOfPolls = (polls: number, { intervalSeconds }: Pick<Polling,
 /** Fewer may only mean that the provider once counted a window differently from us. */
 const RATE_REFUSALS_MIN = 5;
 
+export const later = (one: Instant, other: Instant) => (one > other ? one : other);
 const endSentence = (text: string) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 function describeOffset(seconds: number): string {
@@ -105,6 +108,9 @@ function describeOffset(seconds: number): string {
 }
 
 const minutesBetween = (from: Instant, to: Instant) => Number((to - from) / 60_000_000_000n);
+
+/** An instant of polling, or the end of a pause that came after it: meanwhile nothing was asked. */
+const afterPause = ({ resumedAt }: Polling, at: Instant) => (resumedAt === null ? at : later(at, resumedAt));
 
 type Words = Omit<Rule<Polling>, "area" | "page" | "holds" | "since" | "cause">;
 
@@ -118,7 +124,7 @@ function failing(
     area: "poller",
     page: SOURCE_PAGE,
     holds: ({ trouble, pausedAt }) => trouble !== null && troubles.includes(trouble) && pausedAt === null,
-    since: ({ failingSince }) => failingSince,
+    since: (source) => source.failingSince && afterPause(source, source.failingSince),
     cause: (source) =>
       source.lastError === null ? sentence(source) : `${sentence(source)} ${endSentence(source.lastError)}`,
   };
@@ -153,7 +159,9 @@ export const POLLING_CONDITIONS: readonly Rule<Polling>[] = [
     remedy: "Restart the poller; its log says what it waits for.",
     page: SOURCE_PAGE,
     holds: ({ leader, pausedAt }) => leader !== null && pausedAt === null,
-    since: (source) => addSeconds(source.lastCycleEndedAt ?? source.createdAt, secondsOfPolls(1, source)),
+    // No poll was due in a pause. That nobody led is no excuse: of pollers that die in turn, none ends a poll.
+    since: (source) =>
+      addSeconds(afterPause(source, source.lastCycleEndedAt ?? source.createdAt), secondsOfPolls(1, source)),
     cause: ({ sourceId, leader, lastCycleEndedAt, now, lastError }) => {
       const ended = lastCycleEndedAt === null ? "yet" : `for ${minutesBetween(lastCycleEndedAt, now)} min`;
       const reason = lastError === null ? "it still reads, or hangs" : `last: ${endSentence(lastError)}`;
@@ -213,8 +221,10 @@ export const POLLING_CONDITIONS: readonly Rule<Polling>[] = [
     page: "/ops/calls?kind=request",
     holds: ({ trouble, rateRefusals, pausedAt }) =>
       pausedAt === null && (trouble === "rate_limited" || rateRefusals >= RATE_REFUSALS_MIN),
-    since: ({ trouble, failingSince, firstRateRefusalAt }) =>
-      trouble === "rate_limited" ? failingSince : firstRateRefusalAt,
+    since: (source) => {
+      const since = source.trouble === "rate_limited" ? source.failingSince : source.firstRateRefusalAt;
+      return since && afterPause(source, since);
+    },
     // The last error names what is waited for, and until when.
     cause: ({ sourceId, trouble, lastError }) => {
       const sentence = `The provider keeps answering 429 for ${sourceId}: another program uses up its rate, or the limit is lower than documented.`;

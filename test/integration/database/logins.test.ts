@@ -107,7 +107,7 @@ const WRITABLE_BY_WEB = [
   "period_requests: insert",
   "quarantine: delete, update",
   "refetches: insert, update",
-  "sources: update paused_at receives_events",
+  "sources: update paused_at receives_events resumed_at",
 ];
 
 it("web may write what its pages and addresses need, and no other column", async () => {

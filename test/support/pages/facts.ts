@@ -19,6 +19,7 @@ export function makeSourceFacts(change: Partial<Standing> = {}): Standing {
     now: ago(0),
     createdAt: ago(30 * DAY),
     pausedAt: null,
+    resumedAt: null,
     leader: "host:1",
     leaderlessSince: null,
     historySince: ago(30 * DAY),

@@ -11,7 +11,7 @@ const RECORDS =
 export const WELL = `
   ${emptying(RECORDS)};
   delete from mirror.outgoing_endpoints;
-  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, event_grace = '0',
+  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, resumed_at = null, event_grace = '0',
     receives_events = true;
   insert into mirror.leases (name, holder, fence, expires_at, server)
     values ('poll:live', 'host:1', 1, now() + interval '1 hour', mirror.server_identity());

@@ -35,10 +35,20 @@ it.each<[string, Partial<Standing>, Partial<Standing>]>([
   ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
   ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(339) }, { lastCycleEndedAt: ago(340) }],
   ["OrderMirrorNotPolled", hourly(3_909), hourly(3_910)],
+  [
+    "OrderMirrorNotPolled",
+    { lastCycleEndedAt: ago(9_000), resumedAt: ago(339) },
+    { lastCycleEndedAt: ago(9_000), resumedAt: ago(340) },
+  ],
   ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
   ["OrderMirrorKeyRefused", failing("key_refused", 59), failing("key_refused", 60)],
   ["OrderMirrorProviderAway", failing("away", 599), failing("away", 600)],
   ["OrderMirrorProviderAway", failing("slow", 599), failing("slow", 600)],
+  [
+    "OrderMirrorProviderAway",
+    { ...failing("away", 9_000), resumedAt: ago(599) },
+    { ...failing("away", 9_000), resumedAt: ago(600) },
+  ],
   ["OrderMirrorRateLimited", failing("rate_limited", 59), failing("rate_limited", 60)],
   [
     "OrderMirrorRateLimited",
@@ -57,6 +67,11 @@ it.each<[string, Partial<Standing>, Partial<Standing>]>([
     "OrderMirrorIncomplete",
     { safeThrough: ago(90_000), createdAt: ago(3_599) },
     { safeThrough: ago(90_000), createdAt: ago(3_600) },
+  ],
+  [
+    "OrderMirrorIncomplete",
+    { safeThrough: ago(90_000), resumedAt: ago(3_599) },
+    { safeThrough: ago(90_000), resumedAt: ago(3_600) },
   ],
   ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
   [
@@ -251,7 +266,8 @@ const AWAY = {
 };
 
 it("reports only the pause while polling is paused", () => {
-  const stopped = { ...leaderless(9_000), ...failing("away", 9_000), lastCycleEndedAt: ago(9_000) };
+  const old = { polledThrough: ago(9_000), safeThrough: ago(9_100), lastCycleEndedAt: ago(9_000) };
+  const stopped = { ...old, ...leaderless(9_000), ...failing("away", 9_000) };
   expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
 });
 

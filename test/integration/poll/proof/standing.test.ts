@@ -3,6 +3,7 @@ import { acquireLease } from "../../../../src/database/leases.sql.ts";
 import { COUNT_MAX } from "../../../../src/health/conditions/condition.ts";
 import { readStandings } from "../../../../src/health/conditions/standing.ts";
 import { endCycle, noteUnserved } from "../../../../src/poll/pollState.sql.ts";
+import { setPaused } from "../../../../src/sources/sources.sql.ts";
 import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
 import { addSource } from "../../../support/mirror/orders.ts";
 import { emptying } from "../../../support/mirror/tables.ts";
@@ -87,4 +88,9 @@ it("shows who leads, or since when nobody has", async () => {
   const [live, test] = await readStandings(pool);
   expect(live).toMatchObject({ leader: "host:1", leaderlessSince: null });
   expect(test).toMatchObject({ leader: null, leaderlessSince: test!.createdAt });
+  // That nobody leads in a pause is no outage.
+  for (const paused of [true, false]) await setPaused(pool, { sourceId: "test", paused });
+  const [, resumed] = await readStandings(pool);
+  expect(resumed!.leaderlessSince).toBeGreaterThan(test!.createdAt);
+  expect(resumed).toMatchObject({ pausedAt: null, leaderlessSince: resumed!.resumedAt });
 });
