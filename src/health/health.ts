@@ -1,5 +1,6 @@
 import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import { shareReading } from "../process/shareReading.ts";
 import type { Clock } from "../process/clock.ts";
 import { readRecorded } from "./alerts.sql.ts";
@@ -8,14 +9,14 @@ import type { Facts } from "./conditions/conditions.ts";
 import type { QueueFacts } from "./conditions/servers.ts";
 import { judge, type FirstSeen, type Judgement } from "./judge.ts";
 import { probeWrite } from "./readHealth.sql.ts";
-import { readStandings } from "./conditions/standing.ts";
+import { readStandings, type Standing } from "./conditions/standing.ts";
 
 export interface HealthDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   /**
-   * The configured sources: others are not polled and not reported. Empty if the configuration is unknown, as next to a
-   * demo; then every source of the database is judged.
+   * The sources that this process lists. Another one may list more: see isInUse. Empty if the configuration is unknown,
+   * as next to a demo; then every source of the database is judged.
    */
   readonly sources: readonly { readonly sourceId: string }[];
   readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
@@ -57,16 +58,29 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
 async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues } = deps;
   const standings = await readStandings(pool);
-  const watched = new Set(deps.sources.map(({ sourceId }) => sourceId));
-  const sources = standings.filter(({ sourceId }) => watched.size === 0 || watched.has(sourceId));
+  const listed = new Set(deps.sources.map(({ sourceId }) => sourceId));
   return {
     now: standings[0]?.now ?? clock.now(),
-    sources,
+    sources: standings.filter(
+      (source) => listed.size === 0 || listed.has(source.sourceId) || isInUse(source),
+    ),
     endpoints: await readOutgoingEndpoints(pool),
     recorded: await readRecorded(pool),
     unwritable: await explainUnwritable(pool),
     queues: (await readQueues?.()) ?? null,
   };
+}
+
+/** A source that had no poller for so long was taken out of use. */
+const IN_USE_NANOS = 86_400n * NANOS_PER_SECOND;
+
+/**
+ * Whether a source is in use although this process does not list it: web lists only those with a webhook secret, and
+ * each process may take its turn at the alerts. Where they judged different sources, an alert would begin and end with
+ * the turns, and nobody but its poller would see that the poller of a source without webhooks is dead.
+ */
+function isInUse({ leaderlessSince, now }: Standing): boolean {
+  return leaderlessSince === null || now - leaderlessSince < IN_USE_NANOS;
 }
 
 async function explainUnwritable(pool: Pool): Promise<Facts["unwritable"]> {
