@@ -174,7 +174,7 @@ export const WEBHOOK_CONDITIONS: readonly Rule<Called>[] = [
     answer: "No webhooks yet",
     measures: "a webhook secret is set and no call has ever come; changes are found by polling only",
     remedy:
-      "Enter https://your-host/webhooks/SOURCE at the provider, then run `order-mirror doctor --url https://your-host`. Without webhooks, remove the secret: the source is then polled only.",
+      "Enter https://your-host/webhooks/SOURCE at the provider, then run `order-mirror doctor --url https://your-host`. Without webhooks, remove the secret, and list the source in the SOURCES_FILE of a web without its key: it is then polled only.",
     endsBy: "with the first accepted event",
     page: "/ops/calls?kind=webhook",
     holds: ({ configured, lastEventAt, lostSinceLastEvent, refusedSinceLastEvent }) =>
@@ -186,7 +186,7 @@ export const WEBHOOK_CONDITIONS: readonly Rule<Called>[] = [
     cause: ({ sourceId, lostSinceLastEvent }) =>
       `No webhook of ${sourceId} has ever come: polling alone found ${describeCount(lostSinceLastEvent, "change")}.`,
     fix: ({ sourceId }) =>
-      `Enter https://your-host/webhooks/${sourceId} at the provider, then run \`order-mirror doctor --url https://your-host\`. Without webhooks, remove the secret: the source is then polled only.`,
+      `Enter https://your-host/webhooks/${sourceId} at the provider, then run \`order-mirror doctor --url https://your-host\`. Without webhooks, remove the secret, and list the source in the SOURCES_FILE of a web without its key: it is then polled only.`,
   },
   {
     name: "OrderMirrorNoSecret",
