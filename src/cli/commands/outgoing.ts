@@ -87,8 +87,9 @@ function listEndpoint(endpoint: OutgoingEndpoint): string[] {
 }
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
-  const { dead, pending } = await requireEndpoint(pool, endpoint);
-  const question = `Send ${dead + pending} messages to ${endpoint} now?`;
+  const found = await requireEndpoint(pool, endpoint);
+  const { dead, pending } = found;
+  const question = `Send ${dead + pending} messages to ${endpoint}${sayWhen(found)}?`;
   if (dead + pending > 0 && !(await isAgreed({ yes }, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const resend = async () => ({
@@ -97,15 +98,15 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Prom
   });
   const sent = await audited(pool, action, resend, ({ revived, hastened }) => revived + hastened);
   if (json === true) return printJson({ endpoint, ...sent });
-  printLine(`${sent.revived + sent.hastened} messages are being sent to ${endpoint}.`);
+  printLine(`${sent.revived + sent.hastened} messages are sent to ${endpoint}${sayWhen(found)}.`);
 }
 
 async function test(pool: Pool, endpoint: string, { json }: Options): Promise<void> {
-  await requireEndpoint(pool, endpoint);
+  const found = await requireEndpoint(pool, endpoint);
   const action = { action: "outgoing", sourceId: null, target: `test ${endpoint}` };
   const planned = await audited(pool, action, () => planTest(pool, endpoint), Number);
   if (json === true) return printJson({ endpoint, planned });
-  printLine(`A test is being sent to ${endpoint}; /ops/outgoing shows how it ends.`);
+  printLine(`A test is sent to ${endpoint}${sayWhen(found)}; /ops/outgoing shows how it ends.`);
 }
 
 async function remove(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
@@ -123,7 +124,7 @@ async function remove(pool: Pool, endpoint: string, { yes, json }: Options): Pro
 }
 
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
-  await requireEndpoint(pool, endpoint);
+  const found = await requireEndpoint(pool, endpoint);
   const from = await readFeedPositionAt(pool, options.since);
   const question = `Send ${endpoint} its selection of all changes since then again?`;
   if (!(await isAgreed(options, question))) return;
@@ -133,9 +134,15 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   if (options.json === true) return printJson({ endpoint, changes, replayed: changes > 0 });
   printLine(
     changes > 0
-      ? `${changes} changes are being checked again for ${endpoint}.`
+      ? `${changes} changes are checked again for ${endpoint}${sayWhen(found)}.`
       : "No change since then has been sent already.",
   );
+}
+
+/** Says when something is sent to an endpoint, as the end of a clause: nothing is while it is paused or not listed. */
+function sayWhen({ pausedAt, unlistedSince }: OutgoingEndpoint): string {
+  if (pausedAt !== null) return " once it is resumed on /ops/outgoing";
+  return unlistedSince === null ? " now" : " once a running worker lists it";
 }
 
 async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEndpoint> {

@@ -46,8 +46,9 @@ async function change(
   const action = { action: paused ? "pause" : "resume", sourceId, target: `source ${sourceId}` };
   const changed = await audited(pool, action, () => setPaused(pool, { sourceId, paused }), Number);
   if (json === true) return printJson({ sourceId, paused, changed });
-  const word = changed ? "now" : "already";
-  printLine(`Polling of source ${sourceId} is ${word} ${paused ? "paused" : "running"}.`);
+  // Whether a poller runs is another question, which status answers.
+  const [now, before] = paused ? ["now paused", "already paused"] : ["no longer paused", "not paused"];
+  printLine(`Polling of source ${sourceId} is ${changed ? now : before}.`);
   if (paused) printNotice(`Next: order-mirror source resume ${sourceId}`);
 }
 

@@ -70,6 +70,21 @@ it("an order whose single read found nothing says so until the provider is asked
   expect(stderr).toMatch(/the poller does it not before 1 h \d+ min have passed\./);
 });
 
+it("a command does not say that messages are sent now to an endpoint that is paused, or that nobody lists", async () => {
+  await database.pool.query(
+    "insert into mirror.outgoing_endpoints (endpoint_id, source_ids, paused_at) values ('erp', '{live}', now())",
+  );
+  const test = ["outgoing", "test", "erp"];
+  expect((await run(test)).stdout).toContain("sent to erp once it is resumed on /ops/outgoing;");
+  await database.pool.query(
+    "update mirror.outgoing_endpoints set paused_at = null, listed_at = now() - interval '61 seconds'",
+  );
+  const retry = await run(["outgoing", "retry", "erp", "--yes"]);
+  expect(retry.stdout).toBe("0 messages are sent to erp once a running worker lists it.\n");
+  await database.pool.query("update mirror.outgoing_endpoints set listed_at = now()");
+  expect((await run(test)).stdout).toContain("A test is sent to erp now;");
+});
+
 it("commands that only read leave no entry", async () => {
   for (const args of [
     ["status"],

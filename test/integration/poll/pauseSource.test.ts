@@ -39,7 +39,8 @@ it("stops polling while paused, and resumes where it left off", async () => {
   const { stdout } = await runCommand(["status"], { databaseUrl: database.url });
   expect(stdout).toMatch(/polling +paused/);
 
-  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is now running.\n" });
+  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is no longer paused.\n" });
+  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is not paused.\n" });
   const mirrored = async () => {
     await live.poller.runOnce();
     return (await pool.query("select from mirror.orders where reference = 'during'")).rowCount;
