@@ -1,4 +1,5 @@
 import { describeAge, describeSpan, secondsSince } from "../domain/duration.ts";
+import { formatInstant } from "../domain/order/instant.ts";
 import { COUNT_MAX } from "../health/conditions/condition.ts";
 import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import type { Standing } from "../health/conditions/standing.ts";
@@ -112,7 +113,7 @@ export function renderFirstSteps(sources: readonly Standing[]): Html {
 }
 
 function renderFirstStep(source: Standing): Html {
-  const { sourceId, lastCycleEndedAt, pausedAt, intervalSeconds, leader, trouble } = source;
+  const { sourceId, historySince, safeThrough, pausedAt, intervalSeconds, leader, trouble } = source;
   const webhooks = describeWebhooks(source);
   const read =
     pausedAt !== null
@@ -121,9 +122,9 @@ function renderFirstStep(source: Standing): Html {
         ? "no poller runs: start `order-mirror poller`"
         : trouble !== null
           ? "the provider cannot be read at the moment"
-          : lastCycleEndedAt === null
-            ? "the first read is under way"
-            : `read, and the provider has no order; read again every ${describeSpan(intervalSeconds ?? 30)}`;
+          : safeThrough === null || historySince === null
+            ? "its history is being read"
+            : `no order has changed since ${formatInstant(historySince, 0)}; read again every ${describeSpan(intervalSeconds ?? 30)}`;
   const calls =
     webhooks === "never-seen"
       ? `enter this host with /webhooks/${sourceId} as its webhook address at the provider`

@@ -94,7 +94,7 @@ function renderStanding({ standing }: SourcePage): Html {
     "Last poll ended": renderInstant(lastCycleEndedAt),
     "Last poll": lastError === null ? "no error" : renderAlert(lastError),
     Poller: standing.leader ?? "none",
-    "Polls trail the present by": marginSeconds === null ? "–" : describeSpan(marginSeconds),
+    "Proofs trail the present by at least": marginSeconds === null ? "–" : describeSpan(marginSeconds),
     "Last event": renderInstant(lastEventAt),
     "Missed webhooks, 24 h": html`${link("lost", lost)} of ${describeCount(lost + announced)}`,
     "Events waiting": link("waiting", pending),

@@ -124,6 +124,7 @@ describe("the pages of the sources", () => {
     const { text } = await read("/ops/sources/live");
     expect(text).toContain("Identity provider.example/live");
     expect(text).toContain("✖ no poller is running");
+    expect(text).toMatch(/Proofs trail the present by at least (?:–|\d)/);
     expect((await read("/ops/sources/none")).status).toBe(404);
   });
 });

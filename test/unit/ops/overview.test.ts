@@ -201,7 +201,12 @@ describe("the overview", () => {
     [
       "an empty mirror",
       { hasOrders: false, lastEventAt: null, announced: 0 },
-      /live : read, and the provider has no order; read again every 30 s; enter this host with \/webhooks\/live as its webhook address/,
+      /live : no order has changed since 2025-10-21 10:00:30 ; read again every 30 s; enter this host with \/webhooks\/live as its webhook address/,
+    ],
+    [
+      "an empty mirror whose history was not read whole",
+      { hasOrders: false, safeThrough: null, lastEventAt: null },
+      /live : its history is being read; enter this host/,
     ],
   ])("promises nothing beside %s", (_what, source, expected) => {
     expect(show(source)).toMatch(expected);
