@@ -112,6 +112,8 @@ it("resends a refused alert under the same id", async () => {
   expect(received.map(({ id }) => id)).toEqual([received[0]?.id, received[0]?.id]);
   answer = 503;
   await run(well);
+  // However long nobody could be told.
+  await database.pool.query("update mirror.alerts set ended_at = ended_at - interval '25 hours'");
   answer = 200;
   await run(well);
   expect(sent().slice(2)).toEqual(Array(2).fill("alert.resolved OrderMirrorQuarantine live"));

@@ -1,8 +1,11 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { runOnServer, findTestServer, openTestDatabase } from "../../support/servers/database.ts";
-import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
+import { calls, FAULTS, poll, SOUND } from "../../support/pages/faults.ts";
 import { announced, lost, emptying } from "../../support/mirror/tables.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
@@ -41,7 +44,7 @@ afterAll(async () => {
   await surfaces.close();
   await provider.close();
 });
-beforeEach(() => run(WELL));
+beforeEach(() => run(SOUND));
 
 const run = (statement: string) => database.pool.query(statement);
 /** How many calls had this outcome, as recorded some seconds later, perhaps of two minutes. */
@@ -70,7 +73,7 @@ it.each(FAULTS.map((faults) => [faults.map(([name]) => name).join(", "), faults]
     await surfaces.tell();
     expect((await listNew()).toSorted()).toEqual(report("firing"));
     const alerts = await run("table mirror.alerts");
-    await run(WELL);
+    await run(SOUND);
     await database.pool.query(
       `insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)
        on conflict (name, subject) do update set notified_at = excluded.notified_at`,
@@ -106,10 +109,29 @@ it("does not say that all is good while something begins to be wrong", async () 
   );
 });
 
-it("reports everywhere that webhooks come to a source without a secret", async () => {
-  const { DELIVERY_LIVE_WEBHOOK_SECRETS: _secret, ...without } = env;
-  const deaf = await openSurfaces(without);
+it("reports a source that only other processes list, while a poller leads it and for a day after", async () => {
+  await addSource(database.pool, "other");
+  const age = (minutes: number) =>
+    run(`update mirror.sources set created_at = now() - interval '${minutes} minutes' where source_id = 'other';
+      insert into mirror.leases (name, holder, fence, expires_at, server)
+      values ('poll:other', 'host:2', 1, now() - interval '${minutes} minutes', '')
+      on conflict (name) do update set expires_at = excluded.expires_at`);
+  await age(50);
+  expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorNoLeader"));
+  await age(1_441);
+  expect(await surfaces.look()).toEqual(everywhere());
+});
+
+it("reports everywhere that no webhook has come, until the source is listed without a secret, and then that some come", async () => {
+  await run(`${emptying("webhook_hours calls inbox")}; ${lost(3, "20 minutes", { counted: false })}`);
+  expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsNeverCame"));
+  // As the remedy says.
+  const { DELIVERY_LIVE_WEBHOOK_SECRETS: _secret, DELIVERY_LIVE_API_KEY: _key, ...without } = env;
+  const file = path.join(await mkdtemp(path.join(tmpdir(), "sources-")), "sources.json");
+  await writeFile(file, JSON.stringify([{ sourceId: "live", mode: "live" }]));
+  const deaf = await openSurfaces({ ...without, SOURCES_FILE: file });
   onTestFinished(() => deaf.close());
+  expect(await deaf.look()).toEqual(everywhere());
   const order = { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) };
   const body = makeEventBody({ id: "evt_1", order });
   for (let n = 0; n < 3; n += 1)
@@ -187,10 +209,27 @@ it("starts with a secret of another scheme, refuses events, and says so everywhe
   await run(emptying("calls"));
 });
 
-it("does not report calls that could not be stored in an outage that is over", async () => {
+it("does not report calls that could not be stored in an outage that is over, nor counts one that begins from it", async () => {
   await run(calls("not_stored", 9) + "update mirror.calls set last_at = now() - interval '61 seconds'");
   expect(await surfaces.look()).toEqual(everywhere());
   expect(await printStatus(env)).toMatch(/^✔ All good/);
+  await run(`update mirror.calls set last_at = now() - interval '5 minutes' where outcome = 'not_stored';
+    insert into mirror.calls values ('live', 'webhook', date_trunc('minute', now()), 'not_stored', 1, now())`);
+  expect(await surfaces.look()).toEqual(everywhere());
+});
+
+it("advises a margin by what the list showed late, and not by what only a verification or a forged event says", async () => {
+  const ago = (seconds: number) => `mirror.nanos_of(now() - interval '${seconds} seconds')`;
+  await run(`${poll("margin_seconds = 30")}
+    insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+    values ('live', 1, 2, 'missed_change', 'DO-1', ${ago(346)}, 'poll', 'x'),
+      ('live', 1, 2, 'missed_change', 'DO-2', ${ago(9_000)}, 'verify', 'x'),
+      ('live', 1, 2, 'late_event', 'DO-3', ${ago(9_000)}, 'refetch', 'x');
+    insert into mirror.history (source_id, reference, via, verdict, version)
+    select source_id, reference, 'webhook', 'refuted', version from mirror.coverage_breaches where kind = 'late_event'`);
+  expect(await surfaces.readPage()).toContain("set POLL_MARGIN_SECONDS=540");
+  await run("update mirror.coverage_breaches set found_by = 'verify'");
+  expect(await surfaces.readPage()).toContain("raise POLL_MARGIN_SECONDS.");
 });
 
 it("says how far ahead of this clock the mirror is complete", async () => {
@@ -201,7 +240,7 @@ it("says how far ahead of this clock the mirror is complete", async () => {
 it("does not take what one poll found between two events for the end of all events", async () => {
   await run(announced(900) + lost(3, "2 seconds"));
   expect(await surfaces.look()).toEqual(everywhere());
-  await run("update mirror.history set seen_at = now() - interval '11 seconds'");
+  await run("update mirror.history set seen_at = now() - interval '11 seconds' where reference ~ '^R'");
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsStopped"));
   // A test, or an event that the provider sends once more, is no row of the inbox.
   await run(calls("accepted", 1));
@@ -210,6 +249,12 @@ it("does not take what one poll found between two events for the end of all even
 
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
   await run(calls("wrong_signature", 5));
+  expect(await surfaces.look()).toEqual(everywhere());
+  // What a poll found first was announced after all.
+  await run(`${lost(1, "2 minutes", { counted: false })}
+    insert into mirror.history (source_id, reference, via, verdict, version, status, previous_status, seen_at)
+    select source_id, reference, 'webhook', 'duplicate', version, status, previous_status, seen_at + interval '30 seconds'
+    from mirror.history where reference = 'R1'`);
   expect(await surfaces.look()).toEqual(everywhere());
 });
 

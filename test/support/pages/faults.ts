@@ -11,13 +11,34 @@ const RECORDS =
 export const WELL = `
   ${emptying(RECORDS)};
   delete from mirror.outgoing_endpoints;
-  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, resumed_at = null, event_grace = '0',
-    receives_events = true;
+  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, resumed_at = null,
+    event_grace = '0', receives_events = true;
   insert into mirror.leases (name, holder, fence, expires_at, server)
     values ('poll:live', 'host:1', 1, now() + interval '1 hour', mirror.server_identity());
   insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
     values ('live', ${NANOS} - ${600n * MINUTE}, ${NANOS}, ${NANOS} - ${MINUTE}, now());
   ${announced(100)}`;
+
+/** What looks like trouble and is none: it is over, or was never confirmed. */
+const INNOCENT = `${emptying("orders")};
+  insert into mirror.history (source_id, reference, via, verdict, refuted, seen_at)
+    select 'live', 'DO-1', via::mirror.via, 'refuted', true, now() - age
+    from (values ('webhook', interval '25 hours'), ('poll', '0')) as old (via, age), generate_series(1, 3);
+  insert into mirror.orders (source_id, reference, first_seen_via, gone_at, version, horizon, observed_at, updated_at,
+      history_id, rank, settled, hash, status, raw)
+    select 'live', reference, 'poll', now() - age, 5, 6, 6, now(), 0, 0, true, '', 'created', '{}'
+    from (values ('FORGED', interval '0'), ('AGED', '8 days')) as gone (reference, age);
+  insert into mirror.history (source_id, reference, via, verdict)
+    values ('live', 'FORGED', 'webhook', 'applied'), ('live', 'FORGED', 'refetch', 'gone'), ('live', 'AGED', 'poll', 'applied');
+  insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, found_at, detail)
+    values ('live', 1, 2, 'missed_change', 'DO-1', 1, 'poll', now() - interval '25 hours', 'It had none.');
+  insert into mirror.quarantine (source_id, inbox_seq, via, reason, state) values ('live', 1, 'webhook', 'not_json', 'dismissed');
+  insert into mirror.calls values ('live', 'order-list', now() - interval '11 minutes', 'refused', 6, now());
+  update mirror.poll_state set unserved_at = now() - interval '11 minutes', unserved_error = 'status 500',
+    unserved_since = history_since, unserved_until = history_since + 2;`;
+
+/** A mirror that is well, with what looks like trouble. */
+export const SOUND = `${WELL}; ${INNOCENT}`;
 
 export const poll = (change: string) => `update mirror.poll_state set ${change};`;
 const failing = (trouble: string, since: string) =>
@@ -38,7 +59,7 @@ const delivery = (state: string, failures: number) => `
 /** A condition, and the statement that makes it hold in a mirror that is well. */
 type Fault = readonly [name: string, severity: "critical" | "warning", statement: string];
 
-/** Every condition of a source or an endpoint. Those of a group can hold at once: none of them hides another. */
+/** Every condition of a source or an endpoint whose start is known. Those of a group can hold at once: none hides another. */
 export const FAULTS: readonly (readonly Fault[])[] = [
   [
     ["NoLeader", "critical", "update mirror.leases set expires_at = now() - interval '3 minutes'"],
@@ -127,5 +148,9 @@ export const FAULTS: readonly (readonly Fault[])[] = [
     ],
     ["Incomplete", "warning", poll(`safe_through = ${NANOS} - ${70n * MINUTE}`)],
   ],
-  [["PollFailing", "warning", failing("other", "11 minutes")]],
+  [
+    ["PollFailing", "warning", failing("other", "11 minutes")],
+    ["WindowUnserved", "warning", poll("unserved_until = safe_through + 1")],
+  ],
+  [["ClocksDisagree", "critical", poll("clock_error_seconds = 86400, clock_wrong_since = now()")]],
 ];
