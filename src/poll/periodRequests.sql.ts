@@ -153,6 +153,15 @@ export async function requestUnlisted(
 }
 
 /**
+ * The single reads that a request waits for: its own, and of a verification those of orders of its period that another
+ * one asked for as well, since their row names the last request alone.
+ */
+const AWAITED = `select from mirror.refetches f
+  where f.source_id = $4 and (f.request_id = r.request_id or r.kind = 'verification' and f.request_id is not null and exists (
+    select from mirror.orders o
+    where o.source_id = $4 and o.reference = f.reference and o.version >= r.since and o.version < r.until))`;
+
+/**
  * Ends the requests that were read to their end: when nothing that they walked awaits its head sweep, and every single
  * read that they asked for was tried, twice if it found no such order. An order whose read did not show its state
  * counts as unreadable.
@@ -163,14 +172,13 @@ export async function finishRequests(pool: Pool, lease: Lease, sourceId: string)
     lease,
     `finished as (
        update mirror.period_requests r set state = 'done', ended_at = clock_timestamp(),
-         unreadable = (select count(*) from mirror.refetches f where f.source_id = $4 and f.request_id = r.request_id)
+         unreadable = (select count(*) from (${AWAITED}) left_over)
        from held
        where r.source_id = $4 and r.state = 'running' and r.read_down_to <= r.since
          and not exists (select from mirror.coverage c
            where c.source_id = $4 and c.awaits_head and c.sweep in ('verify', 'backfill')
              and c.since >= r.since and c.until <= r.until)
-         and not exists (select from mirror.refetches f
-           where f.source_id = $4 and f.request_id = r.request_id and (f.attempts = 0 or f.missed_at is not null))
+         and not exists (${AWAITED} and (f.attempts = 0 or f.missed_at is not null))
      )`,
     [sourceId],
   );

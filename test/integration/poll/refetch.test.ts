@@ -1,7 +1,14 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
-import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
+import {
+  cancelRequest,
+  finishRequests,
+  readRequest,
+  requestPeriod,
+  requestUnlisted,
+} from "../../../src/poll/periodRequests.sql.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
@@ -77,6 +84,26 @@ it("counts what a read has corrected in the verifications of that time, and in n
   expect(await read()).toEqual([0, 0, 0, 0, 0]);
   await complete(version, { differed: true });
   expect(await read()).toEqual([1, 0, 0, 0, 0]);
+});
+
+it("ends a verification only when what a later one asked for as well was read", async () => {
+  const version = secondsAgo(2 * HOUR);
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(version) }]);
+  const lease = (await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 }))!;
+  const period = { since: version, until: version + 1n };
+  const asked = { sourceId: "live", window: period, listed: [], present: secondsAgo(0) };
+  const ids: bigint[] = [];
+  for (const kind of ["verification", "verification", "backfill"] as const)
+    ids.push(await requestPeriod(pool, { kind, sourceId: "live", ...period }));
+  await pool.query("update mirror.period_requests set state = 'running', read_down_to = since");
+  for (const requestId of ids.slice(0, 2)) await requestUnlisted(pool, { ...asked, requestId });
+  const finish = async () => {
+    await finishRequests(pool, lease, "live");
+    return Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.state));
+  };
+  expect(await finish()).toEqual(["running", "running", "done"]);
+  await complete(undefined, { differed: true });
+  expect(await finish()).toEqual(["done", "done", "done"]);
 });
 
 it("frees what reads could not show of an order, and never an event about it", async () => {
