@@ -15,7 +15,6 @@ import { beginCycle, beginPolling, endCycle } from "../../../src/poll/pollState.
 import {
   completeRefetch,
   noteRefetchFailure,
-  postponeRefetch,
   requestRefetches,
   takeRefetches,
 } from "../../../src/poll/refetches.sql.ts";
@@ -186,6 +185,12 @@ describe("the ledger", () => {
     expect(await isReproved()).toEqual([{ is: false }]);
     await prove(lease, 20n, 30n);
     expect(await isReproved()).toEqual([{ is: true }]);
+    // It was then, however often it is proved since.
+    const readTime = async () =>
+      (await pool.query("select reproved_at::text from mirror.coverage_breaches")).rows;
+    const before = await readTime();
+    await prove(lease, 0n, 30n);
+    expect(await readTime()).toEqual(before);
   });
   describe("when the list omits an order of the mirror", () => {
     const WINDOW = { since: 0n, until: 10n };
@@ -222,7 +227,10 @@ describe("the ledger", () => {
         [horizon],
       );
       onTestFinished(
-        async () => void (await pool.query("delete from mirror.orders; delete from mirror.refetches")),
+        async () =>
+          void (await pool.query(
+            "delete from mirror.orders; delete from mirror.refetches; delete from mirror.history",
+          )),
       );
       return lease;
     };
@@ -232,6 +240,13 @@ describe("the ledger", () => {
       await omit(lease, 0);
       await head(lease);
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
+      // Nor once two answers have shown that there is none.
+      await pool.query(`insert into mirror.history (source_id, reference, via, verdict)
+        values ('live', 'R1', 'webhook', 'applied'), ('live', 'R1', 'refetch', 'gone')`);
+      await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
+      await omit(lease, 0);
+      await head(lease);
+      expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
     });
     it.each([5, null])("proves nothing and asks for it, until it is gone (horizon: %s)", async (horizon) => {
       const lease = await setUp(horizon);
@@ -250,6 +265,9 @@ describe("the ledger", () => {
     });
     it("proves again, and remembers nothing, once a single read has shown it a margin after", async () => {
       const lease = await setUp();
+      // As a clock that was wrong has put it off.
+      await requestRefetches(pool, { sourceId: "live", references: ["R1"], reason: "asked" });
+      await pool.query("update mirror.refetches set next_attempt_at = now() + interval '6 hours'");
       await omit(lease);
       await head(lease);
       await showSingly();
@@ -272,8 +290,13 @@ describe("the ledger", () => {
         return (await head(lease, { orders: 1 })).isListDoubted;
       };
       await omitAll();
+      const readSince = async () =>
+        (await pool.query("select list_doubted_at::text from mirror.poll_state")).rows;
+      const since = await readSince();
       await showSingly();
       expect(await omitAll()).toBe(true);
+      // In doubt since the first of these.
+      expect(await readSince()).toEqual(since);
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
       await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 day'");
       expect(await omitAll()).toBe(false);
@@ -300,6 +323,21 @@ describe("the ledger", () => {
       onTestFinished(async () => void (await pool.query("delete from mirror.quarantine")));
       await pool.query("update mirror.quarantine set inbox_seq = 1; delete from mirror.coverage");
       expect(await isDoubted(claimed)).toBe(true);
+    });
+    it("counts of a window what is still in it, and doubts an empty one that single reads have emptied", async () => {
+      const lease = await setUp();
+      const move = (version: number) =>
+        pool.query("update mirror.orders set version = $1, horizon = $1, observed_at = $1", [version]);
+      await omit(lease);
+      await move(15);
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await walk(lease, { since: 10n, until: 20n }, { listed: [] });
+      expect(await head(lease)).toMatchObject({ isListDoubted: true });
+      await showSingly();
+      await move(25);
+      await walk(lease, { since: 10n, until: 20n }, { listed: [], orders: 0 });
+      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: true });
+      expect(await readDoubt()).toEqual({ doubted: true, emptied: true });
     });
     it("says nothing of orders where the pages had too many to keep", async () => {
       const lease = await setUp();
@@ -447,21 +485,5 @@ describe("the ledger", () => {
       ),
       { numRuns: 60, seed: 20_261_120 },
     );
-  });
-});
-
-describe("refetches", () => {
-  const take = (limit = 10) => takeRefetches(pool, { sourceId: "live", limit });
-  const request = (...references: string[]) =>
-    requestRefetches(pool, { sourceId: "live", references, reason: "asked" });
-  it("stay when they are requested again while the order is being read", async () => {
-    await request("R1");
-    const [taken] = await take();
-    const end = { sourceId: "live", refetch: taken!, shown: undefined };
-    await request("R1");
-    await completeRefetch(pool, { ...end, differed: false, marginSeconds: 5 });
-    expect(await take()).toHaveLength(1);
-    await postponeRefetch(pool, { ...end, waitMs: 60_000, missedAt: null });
-    expect(await take()).toHaveLength(1);
   });
 });

@@ -9,7 +9,12 @@ import {
   requestPeriod,
   requestUnlisted,
 } from "../../../src/poll/periodRequests.sql.ts";
-import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
+import {
+  completeRefetch,
+  postponeRefetch,
+  requestRefetches,
+  takeRefetches,
+} from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
@@ -123,6 +128,18 @@ it("frees what reads could not show of an order, and never an event about it", a
   expect(await readReasons()).toEqual(["dated_ahead"]);
 });
 
+it("stays requested when it is requested again while the order is being read", async () => {
+  await request("R1");
+  const [taken] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  const end = { sourceId: "live", refetch: taken!, shown: undefined };
+  await request("R1");
+  const untried = [{ reference: "R1", attempts: 0, failures: 0 }];
+  await completeRefetch(pool, { ...end, differed: false, marginSeconds: 1 });
+  expect(await readRequests()).toEqual(untried);
+  await postponeRefetch(pool, { ...end, waitMs: 60_000, missedAt: null });
+  expect(await readRequests()).toEqual(untried);
+});
+
 it("reads first what people ask for, then what events ask for, then what verifications ask for", async () => {
   await pool.query(`insert into mirror.refetches (source_id, reference, reason, request_id, next_attempt_at)
     select 'live', reference, 'a reason', request, now() - minutes * interval '1 minute' from (values
@@ -144,6 +161,20 @@ it("keeps an order that a read did not find an exception while the list is in do
   await readSingly(poller, 2);
   // The count of answers begins again; no read has shown the order.
   expect(await readExceptions()).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
+});
+
+it.each([
+  "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'R1', 'unreadable_order')",
+  "update mirror.refetches set replayed = true",
+  "update mirror.refetches set unconfirmed = true",
+  "update mirror.refetches set claim_version = 5",
+])("keeps with one absence the exception of an order that the mirror never had (%#)", async (except) => {
+  await request("R1");
+  await pool.query(except);
+  await readSingly(makeSut(), 1);
+  expect((await pool.query("select distinct reference from mirror.exceptions")).rows).toEqual([
+    { reference: "R1" },
+  ]);
 });
 
 it("reads an order until its version is settled, however many reads failed before", async () => {
