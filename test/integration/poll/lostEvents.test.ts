@@ -86,6 +86,9 @@ it("counts a change that only a poll showed as lost after the grace period, and 
   expect(await look()).toEqual({ ...NOTHING, announced: 1 });
   await age(6);
   expect(await look()).toEqual({ ...NOTHING, announced: 1, lost: 1, lostSinceLastEvent: 1 });
+  // What came after the grace period excuses nothing by its waiting.
+  await receive(created("C"));
+  expect(await look()).toMatchObject({ lost: 1 });
   await sendEvent(pickedUp("B"));
   expect(await look()).toEqual({ ...NOTHING, announced: 2, late: 1 });
 });

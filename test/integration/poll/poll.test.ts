@@ -89,6 +89,16 @@ describe("a new source", () => {
   });
 });
 
+it("begins what borders on the proved part at the last known orders, so that an empty list is noticed", async () => {
+  const quiet = secondsAgo(1_000);
+  provider.put("QUIET", quiet);
+  const poller = makeSut();
+  await pollUntilSafe(poller);
+  const [{ safe_through: before }, begun] = [await readState(), provider.reads.length];
+  await pollUntil(poller, async () => BigInt((await readState())["safe_through"]!) > BigInt(before!));
+  expect(provider.reads.slice(begun).some(({ query }) => query.since <= quiet)).toBe(true);
+});
+
 describe("the pace", () => {
   it("allows no cycle before the interval is over, whoever asks", async () => {
     const slow = { intervalSeconds: 3_600 };
@@ -205,6 +215,8 @@ describe("an interrupted cycle", () => {
     await vi.waitFor(() => expect(provider.reads).toHaveLength(1), 60_000);
     abort.abort(new Error("enough"));
     await expect(report).rejects.toThrow("enough");
+    await expect.poll(async () => (await readState())["last_cycle_ended_at"]).not.toBeNull();
+    expect((await readState())["last_error"]).toBeNull();
     provider.before = () => undefined;
     expect((await poll(poller)).outcome).toBe("polled");
   });

@@ -6,9 +6,11 @@ import type { Window } from "../../../../src/domain/window/window.ts";
 import { readBreaches, makeRead, readPollState, emptying } from "../../../support/mirror/tables.ts";
 import { commitHead, recordWalked } from "../../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../../src/poll/pollState.sql.ts";
+import { completeRefetch, takeRefetches } from "../../../../src/poll/refetches.sql.ts";
 import { formatInstant } from "../../../../src/domain/order/instant.ts";
 import { beside } from "../../../support/servers/database.ts";
 import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
+import { secondsAgo } from "../../../support/providers/memoryProvider.ts";
 
 const SECOND = 1_000_000_000n;
 const { pool, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });
@@ -28,12 +30,12 @@ const seconds = (since: number, until: number): Window => ({
   since: BigInt(since) * SECOND,
   until: BigInt(until) * SECOND,
 });
-const walk = (window: Window) =>
-  recordWalked(pool, lease, { sourceId: "live", sweep: "proof", read: makeRead(window) });
+const walk = (window: Window, listed: readonly string[] = []) =>
+  recordWalked(pool, lease, { sourceId: "live", sweep: "proof", read: makeRead(window, { listed }) });
 const head = () =>
   commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, orders: 0, closes: 2n ** 62n });
-const commit = async (window: Window) => {
-  await walk(window);
+const commit = async (window: Window, listed: readonly string[] = []) => {
+  await walk(window, listed);
   return head();
 };
 const WITHDRAW =
@@ -117,6 +119,38 @@ it("is not undone by a concurrent commit of a window", async () => {
   const late = await beside(pool, (finder) => finder.query(WITHDRAW, [5n * SECOND]), head);
   expect(late.safeThrough).toBe(0n);
   expect(await readProved()).toEqual([seconds(10, 20)]);
+});
+
+it("asks for a read of a late event also where the mirror had a version ahead of its observation", async () => {
+  onTestFinished(
+    async () => void (await pool.query(emptying("orders history changes refetches inbox quarantine"))),
+  );
+  await commit(seconds(0, 60));
+  const order = (second: number) => ({
+    reference: "BACK",
+    updatedAt: formatInstant(BigInt(second) * SECOND),
+  });
+  await show(45n * SECOND, [order(10_000)], { marginSeconds: 0 });
+  expect(await tell(order(50))).toMatchObject([{ verdict: "corrected" }]);
+  const readAsked = async () =>
+    (await pool.query("select reason, claim_version::text as claim from mirror.refetches")).rows;
+  expect(await readAsked()).toEqual([{ reason: "late_event", claim: String(50n * SECOND) }]);
+  // What is dated ahead asks for a read, too, and leaves that claim the exception that it is.
+  await tell({ reference: "BACK", updatedAt: formatInstant(secondsAgo(-120)) });
+  expect(await readAsked()).toEqual([{ reason: "late_event", claim: String(50n * SECOND) }]);
+});
+
+it("withdraws no proof that was made again after the event that asks for a read", async () => {
+  onTestFinished(async () => void (await pool.query(emptying("orders history changes refetches"))));
+  await commit(seconds(0, 10));
+  await tell({ reference: "ANNOUNCED", updatedAt: formatInstant(5n * SECOND) });
+  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  // By another way.
+  expect(await withdraw(5n * SECOND)).toBe(true);
+  await commit(seconds(0, 10), ["ANNOUNCED"]);
+  const end = { sourceId: "live", refetch: refetch!, shown: 5n * SECOND, differed: false, marginSeconds: 1 };
+  await completeRefetch(pool, end);
+  expect(await readProved()).toEqual([seconds(0, 10)]);
 });
 
 it("withdraws a proof beyond a gap, too, of a change that it had missed", async () => {
