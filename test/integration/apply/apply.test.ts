@@ -114,14 +114,16 @@ describe("events", () => {
   it("are left to another worker that holds them, without a wait", async () => {
     const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
     const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
-    const worker = await pool.connect();
+    const [worker, other] = [await pool.connect(), await pool.connect()];
     await worker.query("begin");
     await worker.query("select from mirror.pending for update");
+    await other.query("set lock_timeout = '1ms'");
     try {
-      expect(await applyEvents(seqs)).toEqual([]);
+      expect(await makeLiveApply(asPool(other)).applyEvents(seqs)).toEqual([]);
     } finally {
       await worker.query("rollback");
       worker.release();
+      other.release(true);
     }
     expect(await applyEvents(seqs)).toMatchObject([{ verdict: "applied" }]);
   });
