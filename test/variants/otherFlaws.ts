@@ -39,7 +39,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "outgoing/outgoingDeliveries.sql.ts",
     find: "where endpoint_id = $1 and definition = $6 for update skip locked",
     replace: "where endpoint_id = $1 and definition = $6",
-    by: "integration/outgoing/outgoing",
+    by: "integration/outgoing/deliveries",
     test: "are not planned by a second process before the first has committed its plan",
   },
   {
@@ -47,7 +47,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "outgoing/outgoingEndpoints.sql.ts",
     find: "delivery_id = default, state",
     replace: "state",
-    by: "integration/outgoing/outgoing",
+    by: "integration/outgoing/deliveries",
     test: "a late answer to the former sending changes nothing",
   },
   {
@@ -63,7 +63,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "outgoing/outgoingEndpoints.sql.ts",
     find: "where e.definition = excluded.definition or e.listed_at < clock_timestamp() - ${LISTED_FOR}",
     replace: "where e.definition is not null or ${LISTED_FOR} is null",
-    by: "integration/outgoing/outgoing",
+    by: "integration/outgoing/deliveries",
     test: "does not flap between two processes with different lists",
   },
   {
@@ -127,7 +127,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "outgoing/outgoingDeliveries.sql.ts",
     find: "where endpoint_id = $1 and state = 'pending' limit",
     replace: "where endpoint_id = $1 limit",
-    by: "integration/outgoing/outgoing",
+    by: "integration/outgoing/deliveries",
     test: "more than 10,000 are not planned, and none is skipped",
   },
   {
@@ -135,7 +135,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "outgoing/outgoingDeliveries.sql.ts",
     find: "and c.position <= $5::bigint\n",
     replace: "and $5::bigint is not null\n",
-    by: "integration/outgoing/outgoing",
+    by: "integration/outgoing/deliveries",
     test: "are made of no change behind one that is still to be committed, which would be skipped",
   },
   {

@@ -1,0 +1,338 @@
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
+import { readOutgoingEndpoints } from "../../../src/health/conditions/endpoints.sql.ts";
+import {
+  planDeliveries,
+  recordAttempt,
+  takeDue,
+  type Wanted,
+} from "../../../src/outgoing/outgoingDeliveries.sql.ts";
+import {
+  readFeedPositionAt,
+  removeEndpoint,
+  replayFrom,
+  sendNow,
+  setEndpointPaused,
+} from "../../../src/outgoing/outgoingEndpoints.sql.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
+import { redactOrder } from "../../../src/wire/redactOrder.ts";
+import { asPool, beside } from "../../support/servers/database.ts";
+import { emptying } from "../../support/mirror/tables.ts";
+import { at, makeOrder } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
+import { openSending, references, seeOn } from "../../support/outgoing/sending.ts";
+
+const { pool, change, list, listAs, age, open, states, settled } = await openSending();
+
+describe("deliveries", () => {
+  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
+  const TAKEN = { endpointId: "erp", definition: "", rate: null, ordered: false };
+  const takeOne = async () => (await takeDue(pool, TAKEN, 1))[0]!.deliveryId;
+  const END = {
+    endpointId: "erp",
+    outcome: "status 200",
+    durationMs: 1,
+    answer: null,
+    result: "delivered",
+  } as const;
+  beforeEach(() => list("erp"));
+
+  it("are made of the kinds and statuses that an endpoint subscribes to", async () => {
+    await change(["A"], ["picked_up", "cancelled"]);
+    await change(["B"], ["created", "picked_up"]);
+    const wanted = { ...ALL, types: ["order.status_changed" as const], statuses: ["picked_up"] };
+    expect(await planDeliveries(pool, wanted, 100)).toMatchObject({ read: 4, planned: 1 });
+    const { rows } = await pool.query("select reference, event_type from mirror.outgoing_deliveries");
+    expect(rows).toEqual([{ reference: "B", event_type: "order.status_changed" }]);
+  });
+
+  it("are planned once by any number of processes, and again from an earlier position on request", async () => {
+    const begin = await readFeedFence(pool);
+    await change(references(40));
+    const plans = await Promise.all(Array.from({ length: 20 }, () => planDeliveries(pool, ALL, 7)));
+    let count = plans.reduce((sum, { planned }) => sum + planned, 0);
+    for (;;) {
+      const { read, planned } = await planDeliveries(pool, ALL, 7);
+      count += planned;
+      if (read === 0) break;
+    }
+    expect(count).toBe(40);
+    await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
+    expect(await replayFrom(pool, { endpointId: "erp", from: begin })).toBe(40);
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 40 });
+    expect(new Set(await states())).toEqual(new Set(["pending 0 null"]));
+    expect(await replayFrom(pool, { endpointId: "none", from: begin })).toBe(null);
+    // What waits anyhow does not begin anew.
+    await replayFrom(pool, { endpointId: "erp", from: begin });
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 40, planned: 0 });
+  });
+
+  it("are sent again from an instant on, although the clock was set back since", async () => {
+    await change(["A", "B", "C", "D"]);
+    for (const [reference, hours] of Object.entries({ A: 3, B: 1, C: 3 }))
+      await pool.query(
+        "update mirror.changes set changed_at = now() - make_interval(hours => $2) where reference = $1",
+        [reference, hours],
+      );
+    await planDeliveries(pool, ALL, 10);
+    const hoursAgo = (hours: number) => BigInt(Date.now() - hours * 3_600_000) * 1_000_000n;
+    const replay = async (hours: number) =>
+      replayFrom(pool, { endpointId: "erp", from: await readFeedPositionAt(pool, hoursAgo(hours)) });
+    expect(await replay(-1)).toBe(null);
+    for (const [hours, changes] of Object.entries({ 0.5: 1, 2: 3, 4: 4 })) {
+      expect([hours, await replay(Number(hours))]).toEqual([hours, changes]);
+      await planDeliveries(pool, ALL, 10);
+    }
+  });
+
+  it("are not planned by a second process before the first has committed its plan", async () => {
+    await change(["A"]);
+    const client = await pool.connect();
+    // Also when an expectation fails: the pool ends only when it has all of its clients again.
+    onTestFinished(() => client.release(true));
+    await client.query("begin");
+    expect(await planDeliveries(asPool(client), ALL, 10)).toMatchObject({ planned: 1 });
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
+    await client.query("commit");
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
+  });
+
+  it("are made of no change behind one that is still to be committed, which would be skipped", async () => {
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin");
+    await seeOn(asPool(client), { reference: "A", updatedAt: at(1) });
+    await change(["B"]);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+    // Nor is it in the past of an endpoint that is new.
+    await list("new");
+    await client.query("commit");
+    for (const endpointId of ["erp", "new"])
+      expect(await planDeliveries(pool, { ...ALL, endpointId }, 10)).toMatchObject({ planned: 2 });
+  });
+
+  it("are not planned again by a process that looked at the feed before another one's plan", async () => {
+    await change(["A"]);
+    const slow = async (statement: { readonly name?: string }, values?: unknown[]) => {
+      const answer = await pool.query(statement as never, values);
+      if (statement.name !== "read-feed-fence") return answer;
+      await change(["B"]);
+      expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+      return answer;
+    };
+    await planDeliveries(asPool({ query: slow }), ALL, 10);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+  });
+
+  it("miss nothing when the database is moved to another server, and show positions of that one", async () => {
+    await change(["A", "B", "C"]);
+    expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
+    const [former] = await takeDue(pool, TAKEN, 1);
+    await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
+    expect(await beginFeedEpoch(pool)).toBe(true);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+    const epochs = (await takeDue(pool, TAKEN, 10)).map(({ epoch }) => epoch);
+    expect([epochs.length, epochs.includes(former!.epoch)]).toEqual([2, false]);
+  });
+
+  it("a late answer to the former sending changes nothing", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    const former = await takeOne();
+    // Another process took it later, and its attempt was the last.
+    await pool.query("update mirror.outgoing_deliveries set state = 'dead', taken_until = null");
+    expect(await sendNow(pool, "erp", "dead")).toBe(1);
+    await recordAttempt(pool, { deliveryId: former, ...END });
+    expect(await states()).toEqual(["pending 0 null"]);
+    const again = await takeOne();
+    expect(again).not.toBe(former);
+    await recordAttempt(pool, { deliveryId: again, ...END });
+    expect(await states()).toEqual(["delivered 1 status 200"]);
+  });
+
+  it("keep no answer that is being recorded while the order is erased", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    const end = { ...END, deliveryId: await takeOne(), answer: "Jansen" };
+    await beside(
+      pool,
+      (client) => recordAttempt(asPool(client), end),
+      () => eraseOrder(pool, { sourceId: "live", reference: "A" }),
+    );
+    expect((await pool.query("select answer from mirror.outgoing_deliveries")).rows).toEqual([
+      { answer: null },
+    ]);
+    await pool.query(emptying("erasures"));
+  });
+
+  it("count failures in a row until one succeeds, and keep ten attempts; a late end changes nothing", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    const deliveryId = await takeOne();
+    const fail = (n: number) =>
+      recordAttempt(pool, { deliveryId, ...END, result: "pending", outcome: `status ${500 + n}` });
+    for (let n = 1; n <= 12; n += 1) await fail(n);
+    const { rows } = await pool.query<{ kept: { outcome: string }[] }>(
+      "select last_attempts as kept from mirror.outgoing_deliveries",
+    );
+    expect([rows[0]?.kept.length, rows[0]?.kept[0]?.outcome]).toEqual([10, "status 512"]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 12 }]);
+    await recordAttempt(pool, { deliveryId, ...END });
+    // The process that took it first had been asleep for minutes.
+    await fail(0);
+    expect(await states()).toEqual(["delivered 13 status 200"]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 0 }]);
+  });
+
+  it("of an ordered endpoint wait for no other order, source or endpoint", async () => {
+    await list("bi");
+    await pool.query(
+      `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, reference, event_type, next_attempt_at)
+       values ('erp', 'other', 0, 'A', 'order.new', 'infinity')`,
+    );
+    await change(["A", "B"], ["created", "assigned"]);
+    for (const endpointId of ["erp", "bi"]) await planDeliveries(pool, { ...ALL, endpointId }, 10);
+    const take = () => takeDue(pool, { ...TAKEN, ordered: true }, 10);
+    const taken = await take();
+    expect(taken).toMatchObject(["A", "B"].map((reference) => ({ reference, revision: 1 })));
+    await recordAttempt(pool, { deliveryId: taken[0]!.deliveryId, ...END });
+    expect(await take()).toMatchObject([{ reference: "A", revision: 2 }]);
+  });
+
+  it("are taken by their own endpoint only, and by nobody with another definition", async () => {
+    await list("erp", "bi");
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    expect(await takeDue(pool, { ...TAKEN, endpointId: "bi" }, 10)).toEqual([]);
+    expect(await takeDue(pool, { ...TAKEN, definition: "new" }, 10)).toEqual([]);
+    expect(await planDeliveries(pool, { ...ALL, definition: "new" }, 10)).toMatchObject({ read: 0 });
+    expect(await takeDue(pool, TAKEN, 10)).toMatchObject([{ reference: "A" }]);
+  });
+
+  it("are dead when their change was removed, and deleted some days after delivery", async () => {
+    const endpoint = await open();
+    await change(["A"]);
+    await settled("delivered 1 status 204");
+    const remove = async () => (await removeOlder(pool, {})).removed;
+    expect(await remove()).toBe(0);
+    await pool.query(emptying("changes"));
+    await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
+    await sendNow(pool, endpoint.endpointId, "dead");
+    await settled("dead 1 change_removed");
+    await pool.query(
+      "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now() - interval '8 days'",
+    );
+    expect(await remove()).toBe(1);
+  });
+
+  it("are made of every change: until then, and while a person pauses the endpoint, changes are not removed", async () => {
+    const remove = async () => (await removeOlder(pool, { keptFor: { changesKeptFor: "P30D" } })).removed;
+    await change(["A", "B", "C"]);
+    await pool.query("update mirror.changes set changed_at = changed_at - interval '9 years'");
+    await setEndpointPaused(pool, { endpointId: "erp", paused: true });
+    expect(await remove()).toBe(0);
+    expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
+    expect(await remove()).toBe(0);
+    await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
+    expect(await remove()).toBe(1);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+    expect(await remove()).toBe(0);
+    await age("listed_at", "1 minute");
+    expect(await removeEndpoint(pool, "erp")).toBe(true);
+    expect(await remove()).toBe(2);
+  });
+
+  it("more than 10,000 are not planned, and none is skipped", async () => {
+    await pool.query(
+      `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type)
+       select 'erp', 'old', i, 'order.new' from generate_series(1, 9999) i`,
+    );
+    await list("bi");
+    await change(["A", "B", "C"]);
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 1 });
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 0, planned: 0 });
+    // Another endpoint has room of its own, and what was delivered takes none.
+    expect(await planDeliveries(pool, { ...ALL, endpointId: "bi" }, 100)).toMatchObject({ planned: 3 });
+    await pool.query("update mirror.outgoing_deliveries set state = 'delivered' where source_id = 'old'");
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 2 });
+  });
+});
+
+describe("an endpoint", () => {
+  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
+  const endpoints = () => readOutgoingEndpoints(pool);
+
+  it("that no process lists any more keeps its place and messages, until a person removes it", async () => {
+    await list("erp");
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    await list("bi");
+    await list();
+    expect(await states()).toEqual(["pending 0 null"]);
+    expect(await removeEndpoint(pool, "erp")).toBe(false);
+    await age("listed_at", "1 day");
+    const [, shown] = await endpoints();
+    expect(shown).toMatchObject({ endpointId: "erp", pending: 1, late: false });
+    expect(Date.now() / 1_000 - shown!.unlistedSince!).toBeGreaterThan(86_000);
+    await change(["B"]);
+    // Listed again, it goes on from its place.
+    await list("erp");
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 1 });
+    await age("listed_at", "1 minute");
+    expect(await removeEndpoint(pool, "erp")).toBe(true);
+    expect(await states()).toEqual([]);
+    // A new one begins behind the last change.
+    await list("erp");
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 0 });
+  });
+
+  it("does not flap between two processes with different lists", async () => {
+    await listAs("old", "erp");
+    expect(await endpoints()).toMatchObject([{ disputed: false }]);
+    for (let turn = 0; turn < 3; turn += 1) {
+      expect(await listAs("new", "erp")).toEqual([]);
+      expect(await listAs("old", "erp")).toEqual(["erp"]);
+    }
+    expect(await endpoints()).toMatchObject([{ disputed: true }]);
+    // The old process has ended.
+    await age("listed_at", "31 seconds");
+    // A worker lists it, if with another content.
+    expect(await removeEndpoint(pool, "erp")).toBe(false);
+    expect(await listAs("new", "erp")).toEqual(["erp"]);
+    expect(await listAs("old", "erp")).toEqual([]);
+    await age("disputed_at", "31 seconds");
+    expect(await endpoints()).toMatchObject([{ disputed: false, unlistedSince: null }]);
+  });
+
+  it("has as its oldest change one that nobody planned, too", async () => {
+    await list("erp");
+    await change(["A"]);
+    await pool.query("update mirror.changes set changed_at = now() - interval '11 minutes'");
+    const [shown] = await endpoints();
+    expect(shown).toMatchObject({ pending: 0, late: true });
+    expect(Date.now() / 1_000 - shown!.oldestPendingAt!).toBeGreaterThan(600);
+    await planDeliveries(pool, { ...ALL, statuses: ["none"] }, 10);
+    expect(await endpoints()).toMatchObject([{ oldestPendingAt: null, late: false }]);
+  });
+});
+
+it("redacts as erasure does", async () => {
+  const order = { ...makeOrder({ reference: "A", updatedAt: at(1) }), customer: { phone: "+31" }, note: "x" };
+  const branch = { id: "b1", reference: "centre", phone: "+31" };
+  const odd = { livemode: ["x"], fleet: { name: { of: "x" } }, pickupTime: "call me", deliveryTime: ["x"] };
+  const schedule = { mode: 1, resolved: { pickupTime: "", deliveryTime: 7, basis: {} } };
+  for (const raw of [
+    JSON.stringify(order),
+    JSON.stringify({ ...order, branch }),
+    '{"reference":"A","status":"created"}',
+    JSON.stringify({ ...order, ...odd }),
+    JSON.stringify({ ...order, schedule }),
+  ]) {
+    const { rows } = await pool.query<{ redacted: object }>(
+      "select mirror.redact_order($1::json, 'A', 'created') as redacted",
+      [raw],
+    );
+    const own = { erased: true, externalOrderId: null };
+    expect({ ...(JSON.parse(redactOrder(raw)) as object), ...own }).toEqual(rows[0]?.redacted);
+  }
+});
