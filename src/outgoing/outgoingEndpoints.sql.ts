@@ -18,23 +18,30 @@ const LISTED_FOR = "interval '30 seconds'";
 /**
  * Records the endpoints that this process lists, and returns those that it lists as they are in force. A new one begins
  * behind the last change. Another content comes into force when no process has listed the former one for 30 s, so
- * that two processes with different lists do not take turns: until then the endpoint is marked as disputed.
+ * that two processes with different lists do not take turns: until then the endpoint is marked as disputed. What waits
+ * for an endpoint, or was given up, goes with the source that its list does not have any more.
  */
 export async function syncEndpoints(pool: Pool, listed: readonly ListedEndpoint[]): Promise<string[]> {
   const { rows } = await pool.query<{ endpointId: string }>({
     name: "outgoing-listed",
     text: `with wanted as (
         select * from jsonb_to_recordset($1::jsonb) as w ("endpointId" text, "sourceIds" text[], definition text)
+      ), former as (
+        select endpoint_id, source_ids from mirror.outgoing_endpoints join wanted on endpoint_id = "endpointId"
+        where not source_ids <@ "sourceIds"
       ), recorded as (
         insert into mirror.outgoing_endpoints as e (endpoint_id, source_ids, definition, position)
         select "endpointId", "sourceIds", definition, mirror.feed_fence() from wanted order by "endpointId"
         on conflict (endpoint_id) do update
         set source_ids = excluded.source_ids, definition = excluded.definition, listed_at = clock_timestamp()
         where e.definition = excluded.definition or e.listed_at < clock_timestamp() - ${LISTED_FOR}
-        returning endpoint_id
+        returning endpoint_id, source_ids
+      ), dropped as (
+        delete from mirror.outgoing_deliveries d using former join recorded r using (endpoint_id)
+        where d.endpoint_id = r.endpoint_id and d.state <> 'delivered' and d.source_id <> all (r.source_ids)
       ), disputed as (
         update mirror.outgoing_endpoints set disputed_at = clock_timestamp()
-        where endpoint_id in (select "endpointId" from wanted) and endpoint_id not in (select * from recorded)
+        where endpoint_id in (select "endpointId" from wanted) and endpoint_id not in (select endpoint_id from recorded)
       )
       select endpoint_id as "endpointId" from recorded`,
     values: [JSON.stringify(listed)],

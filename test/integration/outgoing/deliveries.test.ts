@@ -13,6 +13,7 @@ import {
   replayFrom,
   sendNow,
   setEndpointPaused,
+  syncEndpoints,
 } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
@@ -302,6 +303,28 @@ describe("an endpoint", () => {
     expect(await listAs("old", "erp")).toEqual([]);
     await age("disputed_at", "31 seconds");
     expect(await endpoints()).toMatchObject([{ disputed: false, unlistedSince: null }]);
+  });
+
+  it("gets nothing more of a source that its list does not have any more", async () => {
+    await list("erp", "bi");
+    await change(["A", "B", "C"]);
+    for (const endpointId of ["erp", "bi"]) await planDeliveries(pool, { ...ALL, endpointId }, 10);
+    await pool.query(`update mirror.outgoing_deliveries set state = (array['pending', 'dead', 'delivered'])[position -
+      (select min(position) from mirror.changes) + 1] where endpoint_id = 'erp'`);
+    await age("listed_at", "31 seconds");
+    expect(
+      await syncEndpoints(pool, [
+        { endpointId: "erp", sourceIds: ["test"], definition: "new" },
+        { endpointId: "bi", sourceIds: ["live", "test"], definition: "new" },
+      ]),
+    ).toHaveLength(2);
+    const { rows } = await pool.query(
+      "select endpoint_id, state, count(*)::int from mirror.outgoing_deliveries group by 1, 2 order by 1",
+    );
+    expect(rows.map((row) => Object.values(row as object).join(" "))).toEqual([
+      "bi pending 3",
+      "erp delivered 1",
+    ]);
   });
 
   it("has as its oldest change one that nobody planned, too", async () => {
