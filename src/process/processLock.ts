@@ -59,8 +59,8 @@ async function readStartTime(pid: number): Promise<string> {
 
 /**
  * Runs `work` while no other process or call runs its own under the same file. A lock whose holder was killed is taken
- * over. Throws UnavailableError if the holder does not release it within 90 s, or if the file cannot be written: the disk
- * is full, for example. A signal ends the wait, with its reason.
+ * over. Throws UnavailableError if the holder does not release it within 90 s, or if the file cannot be written: the
+ * disk is full, for example. A signal ends the wait, with its reason.
  */
 export async function withProcessLock<Result>(
   file: string,
