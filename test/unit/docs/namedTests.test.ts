@@ -5,8 +5,11 @@ import { expect, it } from "vitest";
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const read = (file: string) => readFileSync(path.join(ROOT, file), "utf8");
 const DOCUMENTS = [
+  ".ci/on-node",
   "CONTRIBUTING.md",
   "README.md",
+  "package.json",
+  "test/support/run/longestFirst.ts",
   ...readdirSync(path.join(ROOT, "docs")).flatMap((name) => (name.endsWith(".md") ? [`docs/${name}`] : [])),
 ];
 
