@@ -133,8 +133,8 @@ export async function beginCycle(
 }
 
 /**
- * Notes the window that the list could not serve, and what it answered. Windows that touch are one period: an order at
- * a bound spoils both. Throws LeaseLostError.
+ * Notes the window that the list could not serve, and what it answered. Windows that touch are one period, because an
+ * order at a bound spoils both, unless the earlier one was proved meanwhile. Throws LeaseLostError.
  */
 export async function noteUnserved(
   pool: Pool,
@@ -150,7 +150,9 @@ export async function noteUnserved(
          unserved_until = case when touches then greatest(unserved_until, $6::bigint) else $6::bigint end,
          unserved_at = case when touches then unserved_at else clock_timestamp() end
        from held, (
-         select coalesce(unserved_since <= $6::bigint and unserved_until >= $5::bigint, false) as touches
+         select coalesce(unserved_since <= $6::bigint and unserved_until >= $5::bigint, false) and not exists (
+           select from mirror.proved p
+           where p.source_id = $4 and p.since <= unserved_since and p.until >= unserved_until) as touches
          from mirror.poll_state where source_id = $4
        ) before
        where p.source_id = $4

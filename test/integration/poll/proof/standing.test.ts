@@ -12,7 +12,7 @@ const { pool } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");
 const lease = (await acquireLease(pool, { name: "poll:live", holder: "host:1", ttlMs: 600_000 }))!;
 beforeEach(async () => {
-  await pool.query(emptying("poll_state quarantine pending refetches"));
+  await pool.query(emptying("poll_state coverage quarantine pending refetches"));
 });
 
 const readLive = async () => (await readStandings(pool, "live"))[0]!;
@@ -57,6 +57,12 @@ it("names windows that the list cannot serve as one period if they touch, since 
   const apart = await note(31n, 40n);
   expect(apart.period).toEqual([31n, 40n]);
   expect(apart.at).toBeGreaterThan(at!);
+  // What the list has served since is over, and begins anew.
+  await pool.query(`insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+    values ('live', 31, 40, 'proof', true, 0, 1, 1)`);
+  const again = await note(39n, 45n);
+  expect(again.period).toEqual([39n, 45n]);
+  expect(again.at).toBeGreaterThan(apart.at!);
 });
 
 describe("counts", () => {
