@@ -20,7 +20,15 @@ import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
-import { audited, chooseSource, isAgreed, parseCount, withMirror, type Mirror } from "../input/session.ts";
+import {
+  audited,
+  chooseSource,
+  isAgreed,
+  parseCount,
+  refuseSeveral,
+  withMirror,
+  type Mirror,
+} from "../input/session.ts";
 import {
   NoSuchOrderError,
   alignColumns,
@@ -250,8 +258,5 @@ async function findOne(pool: Pool, text: string, named: string | undefined) {
   const [only, ...others] = found.map(({ sourceId, reference }) => ({ sourceId, reference }));
   if (only === undefined) return nameUnknown(pool, text, named);
   if (others.length === 0) return only;
-  const names = found.map(({ sourceId, reference }) => `${reference} of ${sourceId}`).join(", ");
-  throw new ConfigurationError(`${text} matches several orders.`, {
-    fix: `Choose one by its reference and --source: ${names}.`,
-  });
+  throw refuseSeveral(text, found);
 }

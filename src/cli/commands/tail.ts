@@ -10,7 +10,7 @@ import type { Pool } from "../../database/database.ts";
 import { findOrders } from "../../orders/orderStory.sql.ts";
 import { systemClock, type Clock } from "../../process/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
-import { chooseSource, parseCount, untilInterrupted, withMirror } from "../input/session.ts";
+import { chooseSource, parseCount, refuseSeveral, untilInterrupted, withMirror } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
@@ -48,7 +48,9 @@ async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<
 async function resolveFilter(pool: Pool, { source, order }: Options): Promise<DecisionFilter> {
   const sourceId = source === undefined ? null : await chooseSource(pool, source);
   if (order === undefined) return { sourceId, reference: null };
-  const [found] = await findOrders(pool, { text: order, sourceId });
+  const orders = await findOrders(pool, { text: order, sourceId });
+  if (orders.length > 1) throw refuseSeveral(order, orders);
+  const [found] = orders;
   if (found) return { sourceId: found.sourceId, reference: found.reference };
   printNotice(`Order ${order} is not known yet; waiting for one with that reference.`);
   return { sourceId, reference: order };

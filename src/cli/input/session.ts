@@ -69,6 +69,16 @@ export async function chooseSource(pool: Pool, named: string | undefined): Promi
   );
 }
 
+/** Refuses the name of an order that several orders have, where one is meant. */
+export function refuseSeveral(
+  name: string,
+  orders: readonly { readonly sourceId: string; readonly reference: string }[],
+): ConfigurationError {
+  const names = orders.map(({ sourceId, reference }) => `${reference} of ${sourceId}`).join(", ");
+  const fix = `Choose one by its reference and --source: ${names}.`;
+  return new ConfigurationError(`${name} matches several orders.`, { fix });
+}
+
 const NAME_LENGTH_MAX = 255;
 
 /**

@@ -178,6 +178,21 @@ it("lists orders, the latest change first", async () => {
   expect(stdout).toMatch(/^source +reference .*\ntest +C +created +2026-01-01T00:00:03Z\n$/);
 });
 
+it.each([[["tail", "--order", "TWO"]], [["erase", "TWO", "--yes"]]])(
+  "names the orders that a name means, where one is meant: %j",
+  async (args) => {
+    for (const sourceId of ["live", "test"]) {
+      await addSource(database.pool, sourceId);
+      await insertOrder(database.pool, sourceId, orderText({ reference: "TWO" }));
+      onTestFinished(async () => void (await database.pool.query("delete from mirror.orders")));
+    }
+    expect(await run(args)).toBe(2);
+    expect(stderr).toMatch(
+      /^order-mirror: TWO matches several orders\.\n {2}fix: .* TWO of \w+, TWO of \w+\.\n$/,
+    );
+  },
+);
+
 it("says when an order has more observations than it shows", async () => {
   const observe = (count: number) =>
     database.pool.query(
