@@ -2,14 +2,17 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Observation, Via } from "../domain/order/observation.ts";
 
 /** Why authenticated input could not be applied. Shown to people; keep the values stable. */
-export type QuarantineReason =
-  | "wrong_mode"
-  | "not_json"
-  | "not_an_envelope"
-  | "unreadable_order"
-  | "unreadable_created"
-  | "dated_ahead"
-  | "refused_by_database";
+export const QUARANTINE_REASONS = [
+  "wrong_mode",
+  "not_json",
+  "not_an_envelope",
+  "unreadable_order",
+  "unreadable_created",
+  "dated_ahead",
+  "refused_by_database",
+  "unreadable_singly",
+] as const;
+type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
 /** The origin of a subject that arrived as an event. */
 export interface EventOrigin {

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { QUARANTINE_REASONS } from "../../apply/subject.ts";
 import {
   countQuarantined,
   describeFilter,
@@ -7,9 +8,11 @@ import {
   type QuarantineFilter,
 } from "../../apply/quarantine.sql.ts";
 import { readMirrorId } from "../../changes/changeFeed.sql.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { describeUnknownName } from "../../domain/unknownName.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
-import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";
+import { audited, chooseSource, isAgreed, withMirror, type Mirror } from "../input/session.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
@@ -39,12 +42,19 @@ export function register(program: Command): void {
 
 async function replay(mirror: Mirror, options: Options): Promise<void> {
   const { pool } = mirror;
-  const filter: QuarantineFilter = {
-    quarantineId: null,
-    sourceId: options.source ?? null,
-    reason: options.reason ?? null,
-  };
+  const { source, reason = null } = options;
+  const sourceId = source === undefined ? null : await chooseSource(pool, source);
+  const filter: QuarantineFilter = { quarantineId: null, sourceId, reason };
   const count = await countQuarantined(pool, filter);
+  // A reason that we do not know is right if entries have it.
+  if (
+    reason !== null &&
+    count.throughId === null &&
+    !(QUARANTINE_REASONS as readonly string[]).includes(reason)
+  )
+    throw new ConfigurationError(
+      `No entry has it: ${describeUnknownName("reason", reason, QUARANTINE_REASONS)}`,
+    );
   const say = options.json === true ? printNotice : printLine;
   for (const line of describeCount(count)) say(line);
   const { throughId } = count;
@@ -53,7 +63,7 @@ async function replay(mirror: Mirror, options: Options): Promise<void> {
     return;
   }
   if (!(await isAgreed(options, "Replay them?"))) return;
-  const action = { action: "retry", sourceId: filter.sourceId, target: describeFilter(filter, throughId) };
+  const action = { action: "retry", sourceId, target: describeFilter(filter, throughId) };
   const replayed = await audited(
     pool,
     action,

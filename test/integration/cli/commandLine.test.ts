@@ -145,6 +145,11 @@ it.each([
 it.each([
   [["order", "X", "--source", "other"], "There is no source other."],
   [["tail", "--source", "other"], "There is no source other."],
+  [["replay", "--source", "other", "--yes"], "There is no source other."],
+  [
+    ["replay", "--reason", "wrong-mode", "--yes"],
+    "No entry has it: unknown reason wrong-mode; did you mean wrong_mode?",
+  ],
   [["export", "--since", "7d", "--until", "8d"], "The period ends before it begins."],
 ])("refuses what would show or write nothing true: %s", async (args, message) => {
   expect(await run(args)).toBe(2);
