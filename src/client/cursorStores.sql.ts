@@ -32,12 +32,20 @@ export interface PostgresClient {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
+/** A login without the right to make tables may use one that is there. */
 const CREATE = `
-  create table if not exists order_mirror_cursors (
-    name     text primary key,
-    position text not null,
-    saved_at timestamptz not null default now()
-  )`;
+  do $$ begin
+    if to_regclass('order_mirror_cursors') is null then
+      create table order_mirror_cursors (
+        name     text primary key,
+        position text not null,
+        saved_at timestamptz not null default now()
+      );
+    end if;
+  exception
+    -- Another reader has made it at the same moment.
+    when duplicate_table or unique_violation then null;
+  end $$`;
 
 const SAVE = `
   insert into order_mirror_cursors (name, position) values ($1, $2)

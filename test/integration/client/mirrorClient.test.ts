@@ -264,6 +264,21 @@ describe("changes", () => {
     expect(await readFile(path.join(folder, "cursor"), "utf8")).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}\n$/);
   });
 
+  it("are stored in a table that many readers may find missing at once, and that a login without rights to make it may use", async () => {
+    for (let round = 0; round < 5; round += 1) {
+      await pool.query("drop table if exists order_mirror_cursors");
+      const readers = ["a", "b", "c", "d"].map((name) => postgresStore(pool, name).load());
+      expect(await Promise.all(readers)).toEqual(readers.map(() => undefined));
+    }
+    await postgresStore(pool, "a").save("1");
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query(
+      "begin; create role cursor_reader; grant all on order_mirror_cursors to cursor_reader; set local role cursor_reader",
+    );
+    expect(await postgresStore(client, "a").load()).toBe("1");
+  });
+
   it("begin with the latest, and continue from there when the first change was not done with", async () => {
     const world = makeWorld();
     await world.change(1);
