@@ -13,7 +13,7 @@ export interface OrderFilter {
   readonly deliveryUntil?: Instant | undefined;
   readonly status?: string | undefined;
   readonly branchId?: string | undefined;
-  /** Orders that name their branch by this reference, and without an id. */
+  /** Orders that name their branch by this reference, and without an id; with branchId both. */
   readonly branchReference?: string | undefined;
   readonly fleet?: string | undefined;
 }
@@ -34,21 +34,27 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
 
 /** Writes the conditions of a filter without the source, for statements that read several sources. */
 export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bind): string[] {
-  const conditions: readonly [string, string | undefined][] = [
-    ["version >=", filter.updatedSince?.toString()],
-    ["version <", filter.updatedUntil?.toString()],
-    ["pickup_time >=", toTimestamp(filter.pickupFrom)],
-    ["pickup_time <", toTimestamp(filter.pickupUntil)],
-    ["delivery_time >=", toTimestamp(filter.deliveryFrom)],
-    ["delivery_time <", toTimestamp(filter.deliveryUntil)],
-    ["status =", filter.status],
+  const compare = (comparisons: readonly [string, string | undefined][]) =>
+    comparisons.flatMap(([comparison, value]) =>
+      value === undefined ? [] : [`${comparison} ${bind(value)}`],
+    );
+  const branch = compare([
     ["branch_id =", filter.branchId],
     ["branch_id is null and branch_reference =", filter.branchReference],
-    ["fleet_name =", filter.fleet],
+  ]);
+  return [
+    ...compare([
+      ["version >=", filter.updatedSince?.toString()],
+      ["version <", filter.updatedUntil?.toString()],
+      ["pickup_time >=", toTimestamp(filter.pickupFrom)],
+      ["pickup_time <", toTimestamp(filter.pickupUntil)],
+      ["delivery_time >=", toTimestamp(filter.deliveryFrom)],
+      ["delivery_time <", toTimestamp(filter.deliveryUntil)],
+      ["status =", filter.status],
+      ["fleet_name =", filter.fleet],
+    ]),
+    ...(branch.length > 1 ? [`(${branch.join(" or ")})`] : branch),
   ];
-  return conditions.flatMap(([comparison, value]) =>
-    value === undefined ? [] : [`${comparison} ${bind(value)}`],
-  );
 }
 
 /**

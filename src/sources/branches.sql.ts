@@ -45,14 +45,14 @@ const BY_REFERENCE = `
    where source_id = $1 and branch_id is null and branch_reference = $2 limit 1)
   limit 1`;
 
-/** Names a branch by its reference only if no order has its id. */
+/** A provider's orders may name a branch by its id, by its reference alone, or some in this way and some in that. */
 const describeFound = (named: string) => `
-  select branch_id, case when not exists (
-      select from mirror.orders o where o.source_id = $1 and o.branch_id = named.branch_id)
-    then (select o.branch_reference from mirror.orders o
-      where o.source_id = $1 and o.branch_id is null and o.branch_reference = named.reference limit 1)
-    end as branch_reference
-  from (${named}) as named`;
+  select case when by_id or not by_reference then branch_id end as branch_id, case when by_reference then reference end as branch_reference
+  from (${named}) as named cross join lateral (
+    select
+      exists (select from mirror.orders o where o.source_id = $1 and o.branch_id = named.branch_id) as by_id,
+      exists (select from mirror.orders o
+        where o.source_id = $1 and o.branch_id is null and o.branch_reference = named.reference) as by_reference) orders`;
 
 /**
  * Finds what selects the orders of a branch, or undefined if the source has no branch of that name. A reference is
@@ -62,7 +62,7 @@ const describeFound = (named: string) => `
 export async function findBranch(
   pool: Pool,
   { sourceId, branch }: { sourceId: string; branch: BranchName },
-): Promise<{ branchId: string } | { branchReference: string } | undefined> {
+): Promise<{ branchId?: string | undefined; branchReference?: string | undefined } | undefined> {
   const [text, name] = "id" in branch ? [BY_ID, branch.id] : [BY_REFERENCE, branch.reference];
   const { rows } = await pool.query<{ branch_id: string | null; branch_reference: string | null }>(
     describeFound(text),
@@ -70,9 +70,7 @@ export async function findBranch(
   );
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { branch_id: branchId, branch_reference: branchReference } = row;
-  if (branchReference !== null) return { branchReference };
-  return branchId === null ? undefined : { branchId };
+  return { branchId: row.branch_id ?? undefined, branchReference: row.branch_reference ?? undefined };
 }
 
 /**

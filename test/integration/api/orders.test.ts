@@ -203,21 +203,23 @@ describe("branches", () => {
   const getBranches = () => fetch(`${api.url}/v1/branches`);
 
   it.each([
-    ["with its id", { id: B1, reference: "old" }],
-    ["with its reference alone", { reference: "new" }],
-  ])("select orders %s by the current name and by the id", async (_, branch) => {
+    ["with its id", [{ id: B1, reference: "old" }]],
+    ["with its reference alone", [{ reference: "new" }]],
+    ["in both ways", [{ id: B1, reference: "old" }, { reference: "new" }]],
+  ])("select orders %s by the current name and by the id", async (_, named) => {
     // It was closed, and another one has its name now.
     await addBranch("0", { reference: "new", name: "Former", closed: true });
     await addBranch(B1, { reference: "new" });
-    await add({ reference: "A", branch });
+    const ours = named.map((_, index) => `A${index}`);
+    for (const [index, branch] of named.entries()) await add({ reference: ours[index], branch });
     await add({ reference: "B", branch: { reference: "mill" } });
     for (const name of ["new", B1, B1.toUpperCase()])
-      expect(await references(`?branch=${name}`)).toEqual(["A"]);
+      expect(await references(`?branch=${name}`)).toEqual(ours);
     for (const view of ["orders", "order_facts"]) {
       const { rows } = await pool.query(
         `select branch_name as name from reporting.${view} order by reference`,
       );
-      expect(rows).toEqual([{ name: "Centre" }, { name: null }]);
+      expect(rows).toEqual([...ours.map(() => ({ name: "Centre" })), { name: null }]);
     }
   });
 

@@ -123,6 +123,7 @@ const NARROW: [string, Filter][] = [
   ["a rare status", { status: "created" }],
   ["a status that no order has", { status: "lost" }],
   ["a branch", { branchId: "b-7" }],
+  ["a branch that orders name in two ways", { branchId: "b-7", branchReference: "branch 7" }],
   ["a branch and a status", { branchId: "b-4", status: "delivered" }],
   ["a branch and a pickup period", { branchId: "b-4", pickupFrom: day.from, pickupUntil: day.until }],
   ["a fleet", { fleet: "Fleet 3" }],
