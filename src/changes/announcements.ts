@@ -1,5 +1,5 @@
 import { isChange, type Decision } from "../apply/applySubjects.ts";
-import { withClient, type Pool } from "../database/database.ts";
+import { CONNECT_TIMEOUT_MS, withClient, type Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
@@ -13,7 +13,7 @@ const PAUSE_AFTER_ERROR_MS = 1_000;
 const LISTENER = {
   application_name: "order-mirror changes",
   keepAlive: true,
-  connectionTimeoutMillis: 2_000,
+  connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   query_timeout: 5_000,
 };
 

@@ -38,7 +38,8 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number;
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
+/** Longest wait for a connection to Postgres, in milliseconds: a busy server needs seconds to make one. */
+export const CONNECT_TIMEOUT_MS = 5_000;
 /** A frozen server would hold up the end of a connection indefinitely. */
 const END_DEADLINE_MS = 1_000;
 /** Past the server's own timeout plus this margin, the client assumes that the server is frozen and gives up. */

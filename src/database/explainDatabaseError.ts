@@ -1,5 +1,5 @@
 import { ConfigurationError, UnavailableError, type OrderMirrorError } from "../domain/errors.ts";
-import { withClient } from "./database.ts";
+import { CONNECT_TIMEOUT_MS, withClient } from "./database.ts";
 import { sqlState } from "./databaseErrors.ts";
 
 // Sentences for whoever starts a process or runs a command. What receives, applies and polls does without them.
@@ -102,7 +102,6 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
 
 /** Version number, as in server_version_num. */
 const OLDEST_SERVER = 140_000;
-const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
 /** Throws UnavailableError or ConfigurationError, in one sentence that names the host but no password. */

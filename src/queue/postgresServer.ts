@@ -1,5 +1,6 @@
 import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
+import { CONNECT_TIMEOUT_MS } from "../database/database.ts";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withTimeout } from "../process/abort.ts";
 import type { QueueServer } from "./queueServer.ts";
@@ -21,7 +22,6 @@ const CONNECTIONS = { queue: 4, worker: 5 };
 const STATEMENT_TIMEOUT_MS = 5_000;
 /** A frozen server does not end its statements. */
 const QUERY_TIMEOUT_MS = 6_000;
-const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 
 /** The queue in the schema `bullmq` of the mirror's own database. */
