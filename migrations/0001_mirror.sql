@@ -113,7 +113,7 @@ create table mirror.history (
   raw          json,
   primary key (history_id, source_id)
 );
-comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it, when its event is removed, and by erasure; only retention deletes it.';
+comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it or its order is there after all, when its event is removed, and by erasure; only retention deletes it.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back to an earlier updated_at, because a read refuted the later one or that was dated ahead of its observation. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
 comment on column mirror.history.horizon     is 'The read showed every change up to this instant; nanoseconds since 1970 by the provider''s clock. Null for a claim: an event, or a read of a version beyond its own horizon.';
 comment on column mirror.history.settled     is 'True when, at the time of the read, no further change could have this version.';
@@ -229,7 +229,14 @@ create trigger orders_only_grow before update on mirror.orders for each row
 create function mirror.mark_refuted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  if new.horizon is null or (new.version >= old.version and old.gone_at is not null) then
+  if new.version >= old.version and old.gone_at is not null then
+    -- There after all: only its absence contradicted its last state.
+    update mirror.history set refuted = false
+    where source_id = new.source_id and reference = new.reference and version = old.version and refuted
+      and new.gone_at is null;
+    return null;
+  end if;
+  if new.horizon is null then
     return null;
   end if;
   update mirror.history set refuted = true
@@ -239,9 +246,9 @@ begin
   return null;
 end
 $$;
-comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than the state it showed, up to its horizon, and, when it did not find the order, the last state unless that was settled.';
+comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than the state it showed, up to its horizon, and, when it did not find the order, the last state unless that was settled, until the order is there again.';
 create trigger orders_mark_refuted after update on mirror.orders for each row
-  when (new.version < old.version or new.gone_at is not null)
+  when (new.version < old.version or new.gone_at is not null or old.gone_at is not null)
   execute function mirror.mark_refuted();
 
 create table mirror.quarantine (

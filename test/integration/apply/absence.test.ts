@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { applyAbsence, type AbsenceOutcome } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { missAgain } from "../../support/mirror/liveApply.ts";
 import { requestGone } from "../../../src/poll/refetches.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -89,19 +90,21 @@ it("removes an order that is dated years ahead, as a read would correct it", asy
 });
 
 it("takes an order back that is there after all, with no word against it or against what is proved", async () => {
-  const { pool, show, miss, readServed } = await makeMirror();
-  expect(await miss("read", 102)).toBe("gone");
+  const { pool, tell, show, miss, readServed } = await makeMirror();
+  await tell({ reference: "told", updatedAt: at(100) });
+  for (const reference of ["claimed", "read", "told"]) expect(await miss(reference, 102)).toBe("gone");
+  expect(await readStandings(pool)).toMatchObject([{ refutedClaims: 2 }]);
   await pool.query("update mirror.coverage set until = $1", [instant(1_000)]);
-  const again = [{ reference: "read", updatedAt: at(100) }];
-  expect(await show(instant(2_001), again, { marginSeconds: MARGIN })).toMatchObject([
-    { verdict: "applied" },
-  ]);
-  expect(await readServed()).toEqual(["claimed", "read"]);
+  const again = ["claimed", "read"].map((reference) => ({ reference, updatedAt: at(100) }));
+  await show(instant(2_001), again, { marginSeconds: MARGIN });
+  await tell({ reference: "told", updatedAt: at(1_001) });
+  expect(await readServed()).toEqual(["claimed", "read", "told"]);
   const { rows } = await pool.query(
     `select (select count(*) from mirror.coverage_breaches)::int as breaches,
        (select count(*) from mirror.history where conflict or refuted)::int as against`,
   );
   expect(rows).toEqual([{ breaches: 0, against: 0 }]);
+  expect(await readStandings(pool)).toMatchObject([{ refutedClaims: 0 }]);
 });
 
 it("reports an order that the mirror never had as unknown", async () => {
