@@ -318,6 +318,21 @@ it("slow senders are answered 408, whether the head or the body is slow", async 
   expect(brief.counts).toEqual({ aborted: 1 });
 });
 
+const READ_BEFORE = expect.stringMatching(
+  /^Something before the mirror has read the body.*express\.raw\(\)/,
+) as string;
+
+it("answers the same 500 to `receive` with what another framework has made of a body", async () => {
+  const body = makeBody();
+  const headers = { "content-type": "application/json", ...signHeaders(body) };
+  const parsed = JSON.parse(body.toString()) as never;
+  const answer = await receiving.receiver.receive({ source: "live", headers, body: parsed });
+  expect([answer.status, JSON.parse(answer.body)]).toEqual([
+    500,
+    { error: "body_already_read", message: READ_BEFORE },
+  ]);
+});
+
 it.each([
   ["parsed", express.json()],
   ["decoded", express.text({ type: () => true })],
@@ -325,13 +340,13 @@ it.each([
   const mounted = await startReceiving({ url: database.url, parser });
   onTestFinished(() => mounted.close());
   const answer = await post(mounted.port, makeBody());
-  const message = expect.stringMatching(
-    /^Something before the mirror has read the body.*express\.raw\(\)/,
-  ) as string;
-  expect([answer.status, await answer.json()]).toEqual([500, { error: "body_already_read", message }]);
+  expect([answer.status, await answer.json()]).toEqual([
+    500,
+    { error: "body_already_read", message: READ_BEFORE },
+  ]);
   expect(await readInbox()).toEqual([]);
   expect(mounted.lines).toEqual([
-    expect.objectContaining({ level: "error", outcome: "body_already_read", fix: message }),
+    expect.objectContaining({ level: "error", outcome: "body_already_read", fix: READ_BEFORE }),
   ]);
 });
 
