@@ -105,15 +105,6 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(failure.code).toBe(75);
   });
 
-  it("a password that ends the address early", async () => {
-    const { port, pathname } = new URL(database.url);
-    const databaseUrl = `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`;
-    const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
-    expect(stderr).toMatch(/DATABASE_URL must look like .* in a password, write @ as %40/);
-    expect(stderr).not.toMatch(/nowhere|word@127/);
-    expect(code).toBe(2);
-  });
-
   it("a server without encryption when the address requires it", async () => {
     const failure = await migrate(`${database.url}?sslmode=require`);
     expect(failure.sentence).toMatch(

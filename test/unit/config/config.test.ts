@@ -22,54 +22,17 @@ const LOCAL = {
   DELIVERY_TEST_API_KEY: "dos_test_key",
 };
 
-it("loads every default from an empty environment, without a source", () => {
-  expect(load()).toEqual({
-    deliveryBaseUrl: null,
-    deliveryLiveApiKey: null,
-    deliveryTestApiKey: null,
-    deliveryLiveWebhookSecrets: [],
-    deliveryTestWebhookSecrets: [],
-    webhookScheme: "standard-webhooks",
-    sourcesFile: null,
-    captureRefused: 0,
-    databaseUrl: null,
-    databaseDirectUrl: null,
-    dataDir: ".data",
-    redisUrls: [],
-    host: "127.0.0.1",
-    port: 3000,
-    webhookPort: null,
-    healthPort: null,
+it("loads an empty environment, without a source, and with nothing open", () => {
+  expect(load()).toMatchObject({
     sources: [],
-    pollIntervalSeconds: 30,
-    pollMarginSeconds: 300,
-    pollPace: "cycle",
-    rateSharePercent: 90,
-    backfillSince: "P30D",
+    databaseUrl: null,
+    redisUrls: [],
     apiTokens: [],
     opsPassword: null,
-    opsViewerPassword: null,
     localTrust: false,
-    publicUrls: [],
-    metricsToken: null,
-    opsProxyAddresses: [],
-    opsUserHeader: "x-forwarded-user",
-    opsGroupsHeader: "x-forwarded-groups",
-    opsOperators: [],
-    opsViewers: [],
     signOn: null,
-    alertWebhookUrl: null,
-    alertWebhookSecret: null,
     alertWebhook: null,
-    outgoingWebhooksFile: null,
-    writeThrough: false,
-    eventsKeptFor: null,
-    historyKeptFor: null,
-    changesKeptFor: null,
     outgoingWebhooks: [],
-    sandboxPort: 4010,
-    sandboxSeed: 1,
-    logLevel: "info",
     logFormat: expect.stringMatching(/^(json|pretty)$/),
   });
 });
@@ -114,9 +77,10 @@ it("sends alerts with an address and a secret together", () => {
   const env = { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: SECRET };
   expect(load(env).alertWebhook).toEqual({ url, secret: SECRET });
   expect(problemsOf({ ...env, ALERT_WEBHOOK_URL: "http://127.0.0.1:9/hook" })).toEqual([]);
-  expect(problemsOf({ ...env, ALERT_WEBHOOK_URL: "http://alerts.example" })).toContainEqual(
-    expect.stringMatching(/^ALERT_WEBHOOK_URL must be an address that starts with https:/),
-  );
+  for (const wrong of ["http://alerts.example", "https://me:p@alerts.example"])
+    expect(problemsOf({ ...env, ALERT_WEBHOOK_URL: wrong })).toContainEqual(
+      expect.stringMatching(/^ALERT_WEBHOOK_URL must be an address that starts with https:/),
+    );
 });
 
 it("reports all problems together, one per line, without secrets", () => {
@@ -171,7 +135,12 @@ it.each<[string, string[], string[]]>([
   ["LOG_LEVEL", ["trace", "silent"], ["verbose"]],
   ["LOG_FORMAT", ["json", "pretty"], ["text"]],
   ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-02-30", "yesterday"]],
-  ["DATABASE_URL", ["postgres://u:p@h/d", "postgresql://h:5432/d"], ["mysql://h/d", "h", "postgres"]],
+  [
+    "DATABASE_URL",
+    ["postgres://u:p@h/d", "postgresql://h:5432/d"],
+    // Of the last three, the driver would take a part of the password for the port, and show it.
+    ["mysql://h/d", "h", "postgres", "postgres://u:1/p@h/d", "postgres://u:1#p@h/d", "postgres://u:1?p@h/d"],
+  ],
   [
     "WEBHOOK_SCHEME",
     ["stripe", '{"header":"x-sig"}'],
@@ -190,12 +159,19 @@ it.each<[string, string[], string[]]>([
   [
     "PUBLIC_URL",
     ["https://a.example/hooks/,http://b"],
-    ["a.example", "https://a.example?a=1", "https://a.example#a", "https://a.example/?", "ftp://a"],
+    [
+      "a.example",
+      "https://me:p@a.example",
+      "https://a.example?a=1",
+      "https://a.example#a",
+      "https://a.example/?",
+      "ftp://a",
+    ],
   ],
   [
     "REDIS_URL",
     ["redis://h", "rediss://u:p@h:6380/2", "redis://a:1,redis://b:2"],
-    ["http://h", "redis://", "h:6379"],
+    ["http://h", "redis://", "h:6379", "redis://u:1/p@h", "rediss://u:1#p@h:6379"],
   ],
 ])("accepts the limits of each range, and nothing beyond: %s", (name, good, bad) => {
   expect(good.filter((value) => problemsOf({ ...LOCAL, [name]: value }).length > 0)).toEqual([]);
@@ -259,6 +235,16 @@ it.each<[Env, RegExp]>([
     /^DELIVERY_LIVE_WEBHOOK_SECRETS is .*base64/,
   ],
   [{ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},${SECRET}` }, /the same as secret 1/],
+  ...(
+    [
+      ["{}", /header: is missing/],
+      ['{"header": 1}', /header: must be text/],
+      ['{"header": "x-signature", "signed": "{body}", "algorithm": "md5"}', /algorithm: must be "/],
+      ['{"header": "x-signature", "signed": "{body}", "colour": "red"}', /has unknown fields: "colour"/],
+    ] as const
+  ).map(([scheme, sentence]): [Env, RegExp] => [{ ...LIVE, WEBHOOK_SCHEME: scheme }, sentence]),
+  [{ DATABASE_URL: "postgres:pw@host/db" }, /lacks the two slashes/],
+  [{ DATABASE_URL: "postgres://me:p#ss@host/db" }, /in a password, write @ as %40/],
   [{ DATABASE_DIRECT_URL: "postgres://h/d" }, /^DATABASE_DIRECT_URL is set without DATABASE_URL/],
   [{ ALERT_WEBHOOK_URL: "https://a.example" }, /^ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET/],
   [{ ALERT_WEBHOOK_SECRET: SECRET }, /^ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL/],
@@ -294,6 +280,18 @@ it.each<[Env, RegExp]>([
   [{ ...LIVE, POLL_INTERVAL_SECONDS: "29.9" }, /^POLL_INTERVAL_SECONDS is under 30/],
 ])("refuses %j", (env, message) => {
   expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
+});
+
+it("makes of an address of Postgres with sslmode one that causes no warning", () => {
+  const addressOf = (databaseUrl: string) => load({ DATABASE_URL: databaseUrl }).databaseUrl;
+  expect(addressOf("postgres://me:p%40ss@db.example/mirror?sslmode=require&connect_timeout=3")).toBe(
+    "postgres://me:p%40ss@db.example/mirror?sslmode=verify-full&connect_timeout=3",
+  );
+  const untouched = [
+    "postgres://me@db.example/mirror?sslmode=disable",
+    "postgres://me@db.example/mirror?sslmode=require&uselibpqcompat=true",
+  ];
+  for (const address of untouched) expect(addressOf(address)).toBe(address);
 });
 
 it("assigns a token to the source that it names, or to live", () => {
