@@ -6,8 +6,8 @@ const LOOPBACK = /^(?:::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$|^::1$/i;
 /** Headers that a proxy adds between the client and us; each vendor has its own name for the client's address. */
 const PROXY_HEADER = /^(?:forwarded|via|x-forwarded.*|.*-(?:ip|clientip|address))$/;
 
-/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, including undefined. @internal */
-export function isLoopback(address: string | undefined): boolean {
+/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, including undefined. */
+function isLoopback(address: string | undefined): boolean {
   return address !== undefined && LOOPBACK.test(address);
 }
 

@@ -1,23 +1,37 @@
-import { describe, expect, it } from "vitest";
-import { withSignals } from "../../../src/process/abort.ts";
+import { getEventListeners } from "node:events";
+import { expect, it } from "vitest";
+import { DeadlineReached, withDeadline, withSignals } from "../../../src/process/abort.ts";
 
-describe("several signals", () => {
-  it("abort the work with the reason of the first one, and are released afterwards", async () => {
-    const [left, right] = [new AbortController(), new AbortController()];
-    let seen: AbortSignal | undefined;
-    const work = withSignals([left.signal, undefined, right.signal], async (signal) => {
-      seen = signal;
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      throw signal.reason;
-    });
-    right.abort(new Error("right"));
-    left.abort(new Error("left"));
-    await expect(work).rejects.toThrow("right");
-    expect(seen?.reason).toEqual(new Error("right"));
+/** Settles as its signal does, like `fetch`. */
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason as Error));
   });
-  it("keep the work from starting when one is aborted already", async () => {
-    const abort = new AbortController();
-    abort.abort(new Error("enough"));
-    await expect(withSignals([abort.signal], async () => "done")).rejects.toThrow("enough");
+const listenersOf = ({ signal }: AbortController) => getEventListeners(signal, "abort");
+
+it("ends work at its deadline", async () => {
+  const work = withDeadline({ deadlineMs: 5, signal: undefined }, untilAborted);
+  await expect(work).rejects.toBeInstanceOf(DeadlineReached);
+});
+
+it("ends work with the reason of the signal that is aborted first, and lets go of all", async () => {
+  const [left, right] = [new AbortController(), new AbortController()];
+  const reason = new Error("shutting down");
+  const work = withDeadline({ deadlineMs: 60_000, signal: right.signal }, (signal) =>
+    withSignals([left.signal, undefined, signal], untilAborted),
+  );
+  right.abort(reason);
+  left.abort(new Error("later"));
+  await expect(work).rejects.toBe(reason);
+  expect([left, right].flatMap(listenersOf)).toEqual([]);
+});
+
+it("does not begin work whose caller has given up", async () => {
+  const reason = new Error("shutting down");
+  let begun = false;
+  const work = withDeadline({ deadlineMs: 60_000, signal: AbortSignal.abort(reason) }, async () => {
+    begun = true;
   });
+  await expect(work).rejects.toBe(reason);
+  expect(begun).toBe(false);
 });
