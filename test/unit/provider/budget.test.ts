@@ -1,5 +1,6 @@
+import { getEventListeners } from "node:events";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   makeBudget,
   type Budget,
@@ -179,45 +180,15 @@ describe("any arrivals of requests", () => {
   });
 });
 
-describe("priorities", () => {
-  it("lets a poll overtake a waiting queue of backfills", async () => {
-    const { clock, budget } = open();
-    const order: string[] = [];
-    const ask = (priority: Priority, name: string) =>
-      void acquire(budget, { policy: "order-list", priority }).then((permit) => {
-        order.push(name);
-        permit.release();
-      });
-    for (let index = 0; index < 5; index += 1) ask("backfill", `backfill ${index}`);
-    await clock.runUntil(600);
-    ask("verify", "verify");
-    ask("refetch", "refetch");
-    ask("poll", "poll 0");
-    ask("poll", "poll 1");
-    await clock.runUntil(HOUR_MS);
-    expect(order).toEqual([
-      "backfill 0",
-      "backfill 1",
-      "poll 0",
-      "poll 1",
-      "refetch",
-      "backfill 2",
-      "backfill 3",
-      "backfill 4",
-      "verify",
-    ]);
-  });
-
-  it("does not delay other policies behind a refused one, and refetches behind a waiting list read", async () => {
-    const remaining = [
-      { policy: "order-list", remaining: 0, resetMs: 20_000 },
-      { policy: "sustained", remaining: 120, resetMs: 20_000 },
-    ];
-    const { clock, budget } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
-    void acquire(budget, { policy: "order-list", priority: "poll" });
-    const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
-    expect(Math.max(first, second)).toBeLessThan(200);
-  });
+it("does not delay other policies behind a refused one, and refetches behind a waiting list read", async () => {
+  const remaining = [
+    { policy: "order-list", remaining: 0, resetMs: 20_000 },
+    { policy: "sustained", remaining: 120, resetMs: 20_000 },
+  ];
+  const { clock, budget } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
+  void acquire(budget, { policy: "order-list", priority: "poll" });
+  const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
+  expect(Math.max(first, second)).toBeLessThan(200);
 });
 
 describe("learning from answers", () => {
@@ -323,14 +294,24 @@ describe("learning from answers", () => {
   });
 });
 
-it("aborting leaves the queue with the signal's reason, and uses no request", async () => {
+it("aborting leaves the queue with the signal's reason, uses no request, and keeps neither signal nor process", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
   const control = new AbortController();
+  const { signal } = control;
   const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
   const { clock, budget } = await openAfter("order-list", { refusedForMs: 5_000, remaining });
-  const waiting = acquire(budget, { policy: "order-list", priority: "poll", signal: control.signal });
+  const ask = () => acquire(budget, { policy: "order-list", priority: "poll", signal });
+  // The first one waits for its time, the second for its turn; the third comes too late.
+  const waiting = [ask(), ask()];
   const reason = new Error("shutting down");
   await clock.runUntil(100);
+  expect(vi.getTimerCount()).toBe(2);
   control.abort(reason);
-  await expect(waiting).rejects.toBe(reason);
+  for (const asked of [...waiting, ask()]) await expect(asked).rejects.toBe(reason);
   expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([5_000]);
+  const kept = new AbortController();
+  await budget.run({ policy: "sustained", priority: "poll", signal: kept.signal }, async () => undefined);
+  expect([control, kept].flatMap((each) => getEventListeners(each.signal, "abort"))).toEqual([]);
+  expect(vi.getTimerCount()).toBe(0);
 });
