@@ -136,9 +136,9 @@ async function* readExisting(
   { ask, options }: Reading,
   after: string,
 ): AsyncGenerator<FedChange, void, void> {
-  for await (const { data, next, hasMore, complete } of readFeedPages(ask, after)) {
+  for await (const { data, next, complete } of readFeedPages(ask, after)) {
     yield* data;
-    if (complete && !hasMore) await options.onComplete?.({ ...complete, position: next });
+    if (complete) await options.onComplete?.({ ...complete, position: next });
   }
 }
 

@@ -168,6 +168,11 @@ it("waits as long as it was asked to, beside the deadline of a request", async (
   const hasty = createMirrorClient({ baseUrl: server.url, deadlineMs: 500 });
   const { order } = await hasty.order("A", { updatedAfter: at(1), wait: 1 });
   expect(order.updatedAt).toBe(at(1));
+  const listing = hasty
+    .orders({ complete: at(1), wait: 1 })
+    .pages()
+    .next();
+  await expect(listing).rejects.toMatchObject({ code: "not_complete" });
 });
 
 it("takes an address with /v1, and says in the mirror's own words what is refused", async () => {
