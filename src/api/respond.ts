@@ -77,12 +77,11 @@ export const refuseAnyAddress: Middleware = () => {
  */
 export function sendJson(response: ServerResponse, object: string, readers: Readers): void {
   const digest = hash("sha256", object, "base64url");
+  const isKnown = hasCurrent(response.req, digest);
+  if (!isKnown) holdUnread(response, object.length, readers);
   response.setHeader("ETag", `W/"${digest}"`);
-  if (hasCurrent(response.req, digest)) response.writeHead(304).end();
-  else {
-    holdUnread(response, object.length, readers);
-    sendObject(response, object);
-  }
+  if (isKnown) response.writeHead(304).end();
+  else sendObject(response, object);
 }
 
 /** Who reads an answer, and what is left for answers that nobody has read yet. */
@@ -160,7 +159,6 @@ export function makeErrorAnswer(logger: Logger) {
         "read API failed",
       );
     }
-    response.removeHeader("ETag");
     setHeaders(response, { ...refusal.headers, "Cache-Control": "no-store" });
     response.statusCode = refusal.status;
     sendObject(response, JSON.stringify({ error: { code: refusal.code, message: refusal.message } }));

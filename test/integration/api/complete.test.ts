@@ -1,34 +1,22 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { prove } from "../../support/mirror/tables.ts";
 import { startTestApi } from "../../support/mirror/served.ts";
 
 const T = "2026-11-21T14:00:00Z";
 const BEFORE_T = "2026-11-21T13:59:59.999999999Z";
 
 const api = await startTestApi();
-await addSource(api.database.pool, "live");
-await insertOrder(api.database.pool, "live", orderText({ reference: "A" }));
+const { pool } = api.database;
+await addSource(pool, "live");
+await insertOrder(pool, "live", orderText({ reference: "A" }));
 beforeEach(() =>
-  api.database.pool.query(
-    `delete from mirror.poll_state; delete from mirror.coverage; delete from mirror.leases; delete from mirror.quarantine;
+  pool.query(
+    `delete from mirror.poll_state; delete from mirror.coverage; delete from mirror.leases;
      update mirror.sources set paused_at = null`,
   ),
 );
-
-async function prove(safeThrough: string, rest: Record<string, unknown> = {}) {
-  const state = {
-    history_since: parseInstant("2026-11-01T00:00:00Z"),
-    safe_through: parseInstant(safeThrough),
-    ...rest,
-  };
-  const names = Object.keys(state);
-  await api.database.pool.query(
-    `insert into mirror.poll_state (source_id, ${names.join(", ")}) values ('live', ${names.map((_, n) => `$${n + 1}`).join(", ")})
-     on conflict (source_id) do update set ${names.map((name) => `${name} = excluded.${name}`).join(", ")}`,
-    Object.values(state),
-  );
-}
 
 async function get(path: string) {
   const response = await fetch(`${api.url}/v1/${path}`);
@@ -47,16 +35,16 @@ const refused = { status: 412, error: { code: "not_complete" } };
 
 describe.each(READS)("GET /v1/%s with complete", (path) => {
   it("answers when the mirror is complete up to that instant, to the nanosecond", async () => {
-    await prove(T);
+    await prove(pool, T);
     expect(await get(`${path}?complete=${T}`)).toMatchObject({ status: 200, safeThrough: T });
-    await prove(BEFORE_T);
+    await prove(pool, BEFORE_T);
     expect(await get(`${path}?complete=${T}`)).toMatchObject({ ...refused, safeThrough: BEFORE_T });
   });
 
   it("answers as soon as the mirror is complete", async () => {
-    await prove(BEFORE_T);
+    await prove(pool, BEFORE_T);
     const { answer } = await getWaiting(`${path}?complete=${T}&wait=20`);
-    await prove(T);
+    await prove(pool, T);
     expect(await answer).toMatchObject({ status: 200, safeThrough: T });
   });
 
@@ -79,17 +67,17 @@ describe("the refusal", () => {
 
   it("says that nothing is proved, or that the history begins later", async () => {
     expect(await why()).toBe("Nothing of live is proved yet. No process polls.");
-    await prove("2026-11-22T00:00:00Z", { history_since: parseInstant("2026-11-21T15:00:00Z") });
+    await prove(pool, "2026-11-22T00:00:00Z", { history_since: parseInstant("2026-11-21T15:00:00Z") });
     expect(await why()).toBe("The history of live begins at 2026-11-21T15:00:00.000000Z.");
   });
 
   it("says up to when the mirror is complete, and what is not proved after that", async () => {
-    await prove("2026-11-21T13:00:00Z");
+    await prove(pool, "2026-11-21T13:00:00Z");
     for (const [since, until] of [
       ["13:10", "13:20"],
       ["13:30", "14:30"],
     ])
-      await api.database.pool.query(
+      await pool.query(
         `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
          values ('live', $1, $2, 'delayed', true, 1, 1, 0)`,
         [since, until].map((time) => parseInstant(`2026-11-21T${time}:00Z`)),
@@ -131,21 +119,11 @@ describe("the refusal", () => {
       "A change is proved 300 s after its time at the earliest.",
     ],
   ])("says what holds it up: %s", async (_, cause, sentence) => {
-    await prove(BEFORE_T);
-    await api.database.pool.query(
+    await prove(pool, BEFORE_T);
+    await pool.query(
       "insert into mirror.leases (name, holder, fence, expires_at, server) values ('poll:live', 'here', 1, now() + interval '1 minute', mirror.server_identity())",
     );
-    await api.database.pool.query(cause);
+    await pool.query(cause);
     expect(await why()).toMatch(new RegExp(`${sentence.replaceAll(".", "\\.")}$`));
   });
-});
-
-it("counts the orders that the promise excepts", async () => {
-  await prove(T);
-  await api.database.pool.query(
-    "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', 'B', 'unreadable_order', 'x')",
-  );
-  const response = await fetch(`${api.url}/v1/orders?complete=${T}`);
-  expect(response.status).toBe(200);
-  expect(response.headers.get("x-safe-through-exceptions")).toBe("1");
 });

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
+import { ORDER_SORTS } from "../../../src/orders/orderReads.sql.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
-import { openRaw } from "../../support/http/rawHttp.ts";
+import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
 import { makeTestApi, startTestApi } from "../../support/mirror/served.ts";
 import { serve } from "../../support/http/serve.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
+import { EMPTY_MIRROR, prove } from "../../support/mirror/tables.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 
@@ -41,43 +42,32 @@ async function refusal(path: string, headers: Record<string, string> = {}) {
   return { status: response.status, code: body.error.code, message: body.error.message };
 }
 
+it("an order is read by a reference that most clients remove from a path", async () => {
+  for (const reference of [".", ".."]) {
+    await add({ reference });
+    const port = Number(new URL(api.url).port);
+    const { status, body } = await sendRaw(port, makeHead(`GET /v1/orders/${reference}`, []));
+    expect([status, JSON.parse(body)]).toEqual([200, expect.objectContaining({ reference })]);
+  }
+});
+
 describe("the list of orders", () => {
-  it("has orders that most clients cannot name, because they remove a dot segment from a path", async () => {
-    for (const reference of [".", ".."]) await add({ reference, externalOrderId: `shop${reference}` });
-    expect(await references("")).toEqual([".", ".."]);
-    expect(new URL(`${api.url}/v1/orders/%2e%2e`).pathname).toBe("/v1/");
-    expect(await references("?updatedSince=2000-01-01T00:00:00Z&updatedUntil=2100-01-01T00:00:00Z")).toEqual([
-      ".",
-      "..",
-    ]);
-    for (const reference of [".", ".."]) {
-      const byOwnId = await fetch(`${api.url}/v1/orders/shop${reference}`);
-      expect(await byOwnId.json()).toMatchObject({ reference });
-      // As it is: unlike fetch, this client removes nothing.
-      const client = await openRaw(Number(new URL(api.url).port));
-      client.write(`GET /v1/orders/${reference} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-      const { status, body } = await client.readAnswer();
-      client.abort();
-      expect([status, JSON.parse(body)]).toEqual([200, expect.objectContaining({ reference })]);
-    }
-  });
-
-  it("sorts by updatedAt to the nanosecond and then by reference, oldest first", async () => {
-    await add({ reference: "C", updatedAt: "2026-11-20T10:00:00.000000002Z" });
-    await add({ reference: "B", updatedAt: "2026-11-20T10:00:00.000000002Z" });
-    await add({ reference: "A", updatedAt: "2026-11-20T10:00:00.000000003Z" });
-    await add({ reference: "D", updatedAt: "2026-11-20T11:00:00.000000001+01:00" });
+  it("is sorted and cut by updatedAt to the nanosecond, and sorted by reference where that is equal", async () => {
+    for (const [reference, updatedAt] of [
+      ["C", "2026-11-20T10:00:00.000000002Z"],
+      ["B", "2026-11-20T10:00:00.000000002Z"],
+      ["A", "2026-11-20T10:00:00.000000003Z"],
+      ["D", "2026-11-20T11:00:00.000000001+01:00"],
+    ])
+      await add({ reference, updatedAt });
     expect(await references("")).toEqual(["D", "B", "C", "A"]);
-  });
-
-  it("includes updatedSince and excludes updatedUntil, to the nanosecond", async () => {
-    await add({ reference: "A", updatedAt: "2026-11-20T10:00:00.000000001Z" });
-    await add({ reference: "B", updatedAt: "2026-11-20T10:00:00.000000002Z" });
-    const between = (since: string, until: string) =>
-      references(`?updatedSince=2026-11-20T${since}Z&updatedUntil=2026-11-20T${until}Z`);
-    expect(await between("10:00:00.000000001", "10:00:00.000000002")).toEqual(["A"]);
-    expect(await between("10:00:00.000000002", "10:00:00.000000003")).toEqual(["B"]);
-    expect(await between("10:00:00.000000001", "10:00:00.000000001")).toEqual([]);
+    const between = (since: number, until: number) =>
+      references(
+        `?updatedSince=2026-11-20T10:00:00.00000000${since}Z&updatedUntil=2026-11-20T10:00:00.00000000${until}Z`,
+      );
+    expect(await between(1, 2)).toEqual(["D"]);
+    expect(await between(2, 3)).toEqual(["B", "C"]);
+    expect(await between(1, 1)).toEqual([]);
   });
 
   it.each([
@@ -100,53 +90,30 @@ describe("the list of orders", () => {
     expect(await references(both)).toEqual(["A", "B"]);
   });
 
-  it("sorts by the time at which orders were first seen, page by page", async () => {
-    for (const [reference, seenAt] of [
-      ["A", "2026-11-21T00:00:00.000001Z"],
-      ["B", "2026-11-21T00:00:00.000002Z"],
-      ["C", "2026-11-20T00:00:00Z"],
-    ]) {
-      await add({ reference });
-      await api.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
-        reference,
-        seenAt,
-      ]);
-    }
-    expect(await references("?sort=firstSeenAt")).toEqual(["C", "A", "B"]);
-    const first = await get("?sort=firstSeenAt&limit=2");
-    const next = /<(\?[^>]+)>/.exec(first.headers.get("link") ?? "")?.[1];
-    expect(await references(next!)).toEqual(["B"]);
-  });
-
-  it.each(["updatedAt", "pickupTime"])("pages by cursor through all orders sorted by %s", async (sort) => {
+  it.each(ORDER_SORTS)("sorted by %s is read by cursor from its first page on", async (sort) => {
     const same = "2026-11-20T10:00:00.000001Z";
     const orders = ["A", "B", "C", "D", "E", "F", "G"];
-    for (const reference of orders) {
+    for (const reference of orders)
       await add({ reference, updatedAt: same, ...(reference < "E" ? { pickupTime: same } : {}) });
-    }
+    await api.database.pool.query(
+      "update mirror.orders set first_seen_at = '2000-01-01' where reference = 'G'",
+    );
     const seen: string[] = [];
-    let next: string | undefined = `?sort=${sort}&limit=2`;
+    const links: string[] = [];
+    let next: string | undefined = `?sort=${sort}&limit=2&offset=0`;
     while (next !== undefined) {
       const response = await get(next);
       const body = (await response.json()) as ListBody;
       seen.push(...body.data.map(({ reference }) => reference));
       next = /^<(\?[^>]+)>; rel="next"$/.exec(response.headers.get("link") ?? "")?.[1];
       expect(next !== undefined).toBe(body.hasMore);
+      if (next !== undefined) links.push(next);
     }
-    expect(seen).toEqual(orders);
-  });
-
-  it("misses no order that changes while a client pages by cursor", async () => {
-    for (const [index, reference] of ["A", "B", "C"].entries()) {
-      await add({ reference, updatedAt: `2026-11-20T10:00:0${index}Z` });
-    }
-    const first = await get("?limit=1");
-    const next = /<([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1] ?? "";
-    await api.database.pool.query(
-      "update mirror.orders set version = version + 3600000000000, horizon = null where reference in ('A', 'B')",
-    );
-    expect(await references(next)).toEqual(["C"]);
-    expect(await references(next.replace("limit=1", "limit=9"))).toEqual(["C", "A", "B"]);
+    const other = sort === "updatedAt" ? "pickupTime" : "updatedAt";
+    expect(links).toHaveLength(3);
+    for (const link of links)
+      expect((await refusal(link.replace(/sort=\w+/, `sort=${other}`))).message).toContain("cursor must be");
+    expect(seen).toEqual(sort === "firstSeenAt" ? ["G", ...orders.slice(0, -1)] : orders);
   });
 
   it.each([
@@ -162,17 +129,6 @@ describe("the list of orders", () => {
     expect(answer).toMatchObject({ status: 422, code: "invalid_request" });
     expect(answer.message).toContain(named);
     expect(answer.message).not.toContain("abc");
-  });
-
-  it("refuses a cursor from the other sort order", async () => {
-    await add({ reference: "A" });
-    await add({ reference: "B" });
-    const link = (await get("?limit=1")).headers.get("link") ?? "";
-    const next = /<([^>]+)>/.exec(link)?.[1] ?? "";
-    expect(await refusal(`${next}&sort=pickupTime`)).toMatchObject({
-      status: 422,
-      code: "invalid_request",
-    });
   });
 });
 
@@ -287,80 +243,50 @@ it("a single order is found by externalOrderId, after the provider's reference; 
   expect(await found("A")).toBe("A");
 });
 
-describe("freshness", () => {
-  const setSafeThrough = async (nanos: string | null) => {
-    await api.database.pool.query(
-      "insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', '')",
+it("every answer says up to when it is complete, with how many exceptions, and nothing while that is unknown", async () => {
+  await addSource(api.database.pool, "live");
+  await add({ reference: "A" });
+  const paths = ["", "/A", "/nowhere", ".csv", ".ndjson"];
+  const say = () =>
+    Promise.all(
+      paths.map(async (path) => {
+        const { headers } = await get(path);
+        return [headers.get("x-safe-through"), headers.get("x-safe-through-exceptions")];
+      }),
     );
-    await api.database.pool.query(
-      "insert into mirror.poll_state (source_id, safe_through) values ('live', $1)",
-      [nanos],
-    );
-  };
-
-  it("reports up to when the answer is complete, and nothing while that is unknown", async () => {
-    await add({ reference: "A" });
-    for (const path of ["", "/A", "/nowhere"]) {
-      expect((await get(path)).headers.get("x-safe-through")).toBeNull();
-    }
-    await setSafeThrough(null);
-    expect((await get("")).headers.get("x-safe-through")).toBeNull();
-    await api.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
-    for (const path of ["", "/A", "/nowhere"]) {
-      const { headers } = await get(path);
-      expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
-      expect(headers.get("x-safe-through-exceptions")).toBe("0");
-    }
-    await api.database.pool.query(
-      "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
-    );
-    for (const path of ["", "/A", "/nowhere"]) {
-      expect((await get(path)).headers.get("x-safe-through-exceptions")).toBe("1");
-    }
-    await api.database.pool.query("delete from mirror.quarantine");
-  });
-
-  it.each(["?limit=5", "/A"])(
-    "answers 304 to a client that has %s already, until it changes",
-    async (path) => {
-      await add({ reference: "A" });
-      const first = await get(path);
-      const etag = first.headers.get("etag") ?? "";
-      expect(etag).toMatch(/^W\/"[\w-]+"$/);
-      expect(first.headers.get("cache-control")).toBe("private, no-cache");
-      await setSafeThrough("1763632800000000000");
-      const again = await get(path, { "If-None-Match": etag });
-      expect(again.status).toBe(304);
-      expect(await again.text()).toBe("");
-      expect(again.headers.get("etag")).toBe(etag);
-      expect(again.headers.get("x-safe-through")).toBe("2025-11-20T10:00:00Z");
-      expect(again.headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"));
-      await api.database.pool.query("update mirror.orders set raw = $1", [
-        orderText({ reference: "A", status: "x" }),
-      ]);
-      const changed = await get(path, { "If-None-Match": etag });
-      expect(changed.status).toBe(200);
-      expect(changed.headers.get("etag")).not.toBe(etag);
-    },
+  expect(await say()).toEqual(paths.map(() => [null, null]));
+  await prove(api.database.pool, null);
+  expect(await say()).toEqual(paths.map(() => [null, null]));
+  const safeThrough = "2025-11-20T10:00:00.000000001Z";
+  await prove(api.database.pool, safeThrough);
+  expect(await say()).toEqual(paths.map(() => [safeThrough, "0"]));
+  await api.database.pool.query(
+    "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
   );
+  expect(await say()).toEqual(paths.map(() => [safeThrough, "1"]));
+  expect((await get(`?complete=${safeThrough}`)).status).toBe(200);
+});
 
-  it.each([
-    ["*", 304],
-    [`"other", W/ETAG`, 304],
-    ["ETAG", 304],
-    [`"other"`, 200],
-  ])("compares If-None-Match: %s: %i", async (given, status) => {
-    await add({ reference: "A" });
-    const etag = (await get("/A")).headers.get("etag") ?? "";
-    const known = given.replace("ETAG", etag.slice("W/".length));
-    const answer = await get("/A", { "If-None-Match": known });
-    expect(answer.status).toBe(status);
-  });
-
-  it("gives an error no ETag, because its request_id is never the same", async () => {
-    const { status, headers } = await get("/nowhere", { "If-None-Match": "*" });
-    expect([status, headers.get("etag"), headers.get("cache-control")]).toEqual([404, null, "no-store"]);
-  });
+it.each(["?limit=5", "/A"])("answers 304 to a client that has %s already, until it changes", async (path) => {
+  await addSource(api.database.pool, "live");
+  await add({ reference: "A" });
+  const first = await get(path);
+  const etag = first.headers.get("etag") ?? "";
+  expect(etag).toMatch(/^W\/"[\w-]+"$/);
+  expect(first.headers.get("cache-control")).toBe("private, no-cache");
+  expect(first.headers.get("vary")).toBe("Authorization, X-Source");
+  await prove(api.database.pool, "2025-11-20T10:00:00Z");
+  for (const known of ["*", `"other", ${etag}`, etag, etag.slice("W/".length)]) {
+    const { status, headers } = await get(path, { "If-None-Match": known });
+    expect([status, headers.get("etag")]).toEqual([304, etag]);
+    expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00Z");
+    expect(headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"));
+  }
+  expect((await get(path, { "If-None-Match": '"other"' })).status).toBe(200);
+  const raw = orderText({ reference: "A", status: "x" });
+  await api.database.pool.query("update mirror.orders set raw = $1", [raw]);
+  const changed = await get(path, { "If-None-Match": etag });
+  expect([changed.status, changed.headers.get("etag") === etag]).toEqual([200, false]);
 });
 
 it("answers 503 with Retry-After and a constant body when the database does not answer", async () => {

@@ -155,6 +155,16 @@ export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string):
   );
 }
 
+/** Puts orders R000001 and so on of the source `live` into the table, each with about `bytes` of JSON. */
+export const insertMany = (pool: pg.Pool, count: number, bytes: number) =>
+  pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+       history_id, first_seen_via)
+     select 'live', 'R' || lpad(n::text, 6, '0'), n, true, 0, 1, '', 'created', now(),
+       json_build_object('reference', n, 'note', repeat('x', $2)), n, 'poll' from generate_series(1, $1) n`,
+    [count, bytes],
+  );
+
 function toTimestamp(instant: Instant): string {
   return formatInstant(instant, 6);
 }

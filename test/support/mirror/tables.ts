@@ -2,7 +2,7 @@ import { type Pool, queryInstants } from "../../../src/database/database.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import type { PollState } from "../../../src/poll/pollState.sql.ts";
 import type { WindowRead } from "../../../src/poll/sweeps/windows.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { parseInstant, type Instant } from "../../../src/domain/order/instant.ts";
 
 /**
  * A statement that removes all rows of these tables of the schema `mirror`, named with spaces between them. It takes a
@@ -60,6 +60,26 @@ export const lost = (
   select 'live', date_trunc('hour', now() - interval '${ago}'), '${status}', 'lost', 0, ${count};`
       : ""
   }`;
+
+/** Claims that all changes of the source `live` before an instant are there; `rest` are more columns. */
+export async function prove(
+  pool: { query: (text: string, values: unknown[]) => Promise<unknown> },
+  safeThrough: string | null,
+  rest: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  const state = {
+    source_id: "live",
+    history_since: 0n,
+    safe_through: safeThrough && parseInstant(safeThrough),
+    ...rest,
+  };
+  const names = Object.keys(state);
+  await pool.query(
+    `insert into mirror.poll_state (${names.join(", ")}) values (${names.map((_, index) => `$${index + 1}`).join(", ")})
+     on conflict (source_id) do update set ${names.map((name) => `${name} = excluded.${name}`).join(", ")}`,
+    Object.values(state),
+  );
+}
 
 /** How far a source is; undefined if it was never polled. */
 export async function readPollState(
