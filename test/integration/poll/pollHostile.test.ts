@@ -1,88 +1,23 @@
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeLogger } from "../../../src/process/telemetry/logger.ts";
-import { LIVE, readLiveOrders } from "../../support/providers/testSandbox.ts";
-import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { readLiveOrders } from "../../support/providers/testSandbox.ts";
+import { logInto } from "../../support/run/logInto.ts";
 import {
-  createServer,
-  request as sendRequest,
-  type IncomingHttpHeaders,
-  type ServerResponse,
-} from "node:http";
-import { listenHere } from "../../support/http/serve.ts";
-
-/** The provider's answer, before it was spoilt. */
-interface GoodAnswer {
-  readonly url: URL;
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
-/** Answers instead of the provider. */
-type Spoil = (response: ServerResponse, good: GoodAnswer) => void;
-
-/** In front of `providerUrl`. */
-async function startBadGateway(providerUrl: string) {
-  let how: Spoil | undefined;
-  let spoilt = 0;
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? "/", providerUrl);
-    const { method = "GET", headers } = request;
-    const onward = sendRequest(url, { method, headers: { ...headers, host: url.host } }, (answer) => {
-      const chunks: Buffer[] = [];
-      answer.on("data", (chunk: Buffer) => chunks.push(chunk));
-      answer.on("end", () => {
-        const body = Buffer.concat(chunks).toString();
-        const good = { url, status: answer.statusCode ?? 0, headers: answer.headers, body };
-        if (how === undefined || good.status !== 200) return handOn(response, good);
-        spoilt += 1;
-        how(response, good);
-      });
-    });
-    onward.on("error", () => response.destroy());
-    request.pipe(onward);
-  });
-  const { url, close } = await listenHere(server);
-  return {
-    url,
-    /** Answers that were spoilt since the last call of `spoil`. */
-    get spoilt() {
-      return spoilt;
-    },
-    /** Takes effect immediately; undefined forwards answers unchanged. */
-    spoil(next: Spoil | undefined) {
-      how = next;
-      spoilt = 0;
-    },
-    close,
-  };
-}
-
-/** The answer, with other parts where given. */
-function handOn(
-  response: ServerResponse,
-  good: GoodAnswer,
-  { status = good.status, headers = {}, body = good.body }: Partial<Omit<GoodAnswer, "url">> = {},
-): void {
-  const { "content-length": _length, "transfer-encoding": _coding, connection: _own, ...kept } = good.headers;
-  response.writeHead(status, { ...kept, ...headers }).end(body);
-}
+  mostInTenSeconds,
+  startVirtualWorld,
+  withClockOff,
+  type Spoil,
+} from "../../support/virtual/virtualTime.ts";
 
 /** Spoils the answers to GET /v1/orders only. */
-function ofLists(spoil: Spoil): Spoil {
-  return (response, good) =>
-    good.url.pathname === "/v1/orders" ? spoil(response, good) : handOn(response, good);
-}
+const ofLists =
+  (spoil: Spoil): Spoil =>
+  (good) =>
+    good.url.pathname === "/v1/orders" ? spoil(good) : undefined;
 
 /** Changes the JSON of a list page. */
-function changePage(change: (page: ListPage) => unknown): Spoil {
-  return ofLists((response, good) =>
-    handOn(response, good, { body: JSON.stringify(change(JSON.parse(good.body) as ListPage)) }),
-  );
-}
+const changePage = (change: (page: ListPage) => unknown): Spoil =>
+  ofLists(({ body }) => ({ body: JSON.stringify(change(JSON.parse(body) as ListPage)) }));
 
 interface ListPage {
   readonly data: readonly Record<string, unknown>[];
@@ -111,24 +46,20 @@ interface Spell {
   readonly misleads?: boolean;
 }
 
-const html = "<!doctype html><title>Checking your browser</title>";
-const asHtml =
-  (type: string): Spoil =>
-  (response, good) =>
-    handOn(response, good, { headers: { "content-type": type }, body: html });
-const shiftDate = ({ headers }: GoodAnswer, seconds: number) =>
-  new Date(Date.parse(String(headers.date)) + seconds * 1_000).toUTCString();
-const withClockOff =
-  (seconds: number): Spoil =>
-  (response, good) =>
-    handOn(response, good, { headers: { date: shiftDate(good, seconds) } });
+const html: Spoil = () => ({
+  headers: { "content-type": "text/html" },
+  body: "<!doctype html><title>Checking your browser</title>",
+});
 
 const spells: Record<string, Spell> = {
-  "HTML with 200": { spoil: asHtml("text/html"), reported: /content type is not JSON/ },
+  "HTML with 200": { spoil: html, reported: /content type is not JSON/ },
   "HTML with 200 from a machine whose clock is two months ahead": {
-    spoil: (response, good) => {
-      const headers = { "content-type": "text/html", date: shiftDate(good, 60 * 24 * HOUR_SECONDS) };
-      handOn(response, good, { headers, body: html });
+    spoil(good) {
+      const page = html(good);
+      return {
+        ...page,
+        headers: { ...page?.headers, ...withClockOff(60 * 24 * HOUR_SECONDS)(good)?.headers },
+      };
     },
     reported: /content type is not JSON/,
   },
@@ -147,9 +78,7 @@ const spells: Record<string, Spell> = {
     misleads: true,
   },
   "a Retry-After of ten minutes": {
-    spoil: ofLists((response, good) =>
-      handOn(response, good, { status: 429, headers: { "retry-after": "600" }, body: "" }),
-    ),
+    spoil: ofLists(() => ({ status: 429, headers: { "retry-after": "600" }, body: "" })),
     reported: /HTTP 429/,
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
@@ -173,7 +102,7 @@ function repeatFirstRows(): Spoil {
 }
 
 it("keeps polling through every kind of bad answer, and is complete again soon after each", async () => {
-  const { world, gateway, warnings, look } = await startWorld();
+  const { world, warnings, look } = await startWorld();
   const { clock, sent } = world;
   let nowMs = 0;
   const pass = (ms: number) => clock.runUntil((nowMs += ms));
@@ -185,7 +114,12 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
     const requestsBefore = sent.length;
     const { quarantined } = await look();
     warnings.length = 0;
-    gateway.spoil(spoil);
+    let struck = 0;
+    world.spoil((good) => {
+      const bad = spoil(good);
+      if (bad !== undefined) struck += 1;
+      return bad;
+    });
     await pass(SPELL_MS);
     const ill = await look();
     const tells = {
@@ -197,13 +131,13 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
     const requests = sent.length - requestsBefore;
     expect({
       name,
-      struck: gateway.spoilt > 0,
+      struck: struck > 0,
       isTold,
       falseClaims: misleads ? [] : ill.falseClaims,
       measured: requests < REQUESTS_MAX,
     }).toEqual({ name, struck: true, isTold: true, falseClaims: [], measured: true });
 
-    gateway.spoil(undefined);
+    world.spoil();
     await pass(healingMs);
     const { stale, falseClaims, behindSeconds } = await look();
     const isNear = behindSeconds < BEHIND_MAX_SECONDS;
@@ -218,25 +152,18 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
   expect(new Map(rows.map(({ reference, raw }) => [reference, raw]))).toEqual(
     await readLiveOrders(world.steer),
   );
-  // The only 429 is the one that the gateway invented.
+  // The only 429 is the one that was invented.
   expect(sent.filter(({ status }) => status === 429)).toHaveLength(1);
-  const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
-  expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
+  expect(mostInTenSeconds(world.listTimes())).toBeLessThanOrEqual(20);
 });
 
 async function startWorld() {
   const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 3 });
-  const { clock, pool, sandbox, steer, startPoller, differences, falseClaims } = world;
-  const gateway = await startBadGateway(sandbox.url);
-  onTestFinished(() => gateway.close());
+  const { pool, sandbox, steer, startPoller, differences, falseClaims } = world;
   const since = formatInstant(addSeconds(sandbox.now(), -HOUR_SECONDS));
   await steer("POST", "/seed", { orders: 300, since });
   const warnings: string[] = [];
-  const destination = { write: (line: string) => void warnings.push(line) };
-  const logger = makeLogger({ level: "warn", format: "json", service: "test", destination });
-  const budget = makeBudget({ clock });
-  const client = makeProviderClient({ baseUrl: gateway.url, apiKey: LIVE, budget, clock, logger });
-  startPoller("only", { logger, client });
+  startPoller("only", { logger: logInto((line) => void warnings.push(line)) });
 
   async function look() {
     const { rows } = await pool.query<{ safe: string; quarantined: number; clockError: number | null }>(
@@ -254,5 +181,5 @@ async function startWorld() {
       stale: await differences(addSeconds(sandbox.now(), -FRESH_SECONDS)),
     };
   }
-  return { world, gateway, warnings, look };
+  return { world, warnings, look };
 }

@@ -1,5 +1,4 @@
 import { onTestFinished, vi } from "vitest";
-import type { Apply } from "../../../src/apply/apply.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makePoller } from "../../../src/poll/poller.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
@@ -7,15 +6,15 @@ import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { Clock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
+import { startSandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../servers/database.ts";
 import { makeLiveApply } from "../mirror/liveApply.ts";
-import { addSource } from "../mirror/orders.ts";
-import { makeSimulatedClock, type SimulatedClock } from "./simulatedClock.ts";
-import { LIVE, speakTo } from "../providers/testSandbox.ts";
+import { addSource, putIntoInbox } from "../mirror/orders.ts";
+import { makeSimulatedClock } from "./simulatedClock.ts";
+import { LIVE, receiveEvents, SANDBOX_SECRET, speakTo } from "../providers/testSandbox.ts";
 
 /** A request of a poller to the provider, at a virtual time. */
-export interface SentRequest {
+interface SentRequest {
   readonly atMs: number;
   readonly url: URL;
   readonly status: number;
@@ -30,31 +29,33 @@ export interface PollerProcess {
   thaw(): void;
 }
 
-/** Sandbox, Postgres and pollers in one virtual time: an hour passes as fast as its requests are answered. */
-export interface VirtualWorld {
-  readonly clock: SimulatedClock;
-  readonly pool: Pool;
-  readonly apply: Apply;
-  readonly sandbox: Sandbox;
-  /** For queries of the sandbox's state. */
-  readonly provider: TestDatabase["pool"];
-  readonly sent: readonly SentRequest[];
-  /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
-  readonly differences: (before: bigint) => Promise<string[]>;
-  /** Orders that make a claim of completeness before an instant false: the provider's history has what the mirror lacks. */
-  readonly falseClaims: (before: bigint) => Promise<string[]>;
-  readonly steer: ReturnType<typeof speakTo>["steer"];
-  /** Makes the `Date` of every answer wrong by so much; what the orders say stays right. */
-  readonly skewDates: (ms: number) => void;
-  /** Starts a poller as it starts by default: every 30 s, with a margin of 300 s. */
-  readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
+/** A good answer of the provider to a poller, and what becomes of it on its way; undefined leaves it as it is. */
+export interface Answer {
+  readonly url: URL;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
 }
+export type Spoil = (
+  good: Answer,
+) => { status?: number; headers?: Record<string, string>; body?: string } | undefined;
+
+/** Makes the `Date` of every answer wrong by so much; what the orders say stays right. */
+export const withClockOff =
+  (seconds: number): Spoil =>
+  ({ headers }) => {
+    const date = Date.parse(headers.get("date") ?? "") + seconds * 1_000;
+    return { headers: { date: new Date(date).toUTCString() } };
+  };
+
+export type VirtualWorld = Awaited<ReturnType<typeof startVirtualWorld>>;
 
 export const CLOCK_START = 1_790_000_000n * 1_000_000_000n;
 /** Code that is about to send its next request takes a few turns of the event loop to get there. */
 const QUIET_TURNS = 5;
 
-export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): Promise<VirtualWorld> {
+/** Sandbox, Postgres and pollers in one virtual time: an hour passes as fast as its requests are answered. */
+export async function startVirtualWorld(options: Partial<SandboxOptions> = {}) {
   const database = await makeTestDatabase();
   const provider = await makeTestDatabase();
   const closePool: { close?: () => Promise<void> } = {};
@@ -96,25 +97,31 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     },
   });
   const sent: SentRequest[] = [];
-  let dateErrorMs = 0;
-  watchFetch(traffic, (request, headers) => {
-    sent.push({ ...request, atMs: clock.monotonicMs() });
-    const date = Date.parse(headers.get("date") ?? "");
-    if (dateErrorMs !== 0) headers.set("date", new Date(date + dateErrorMs).toUTCString());
+  let spoil: Spoil = () => undefined;
+  watchFetch(traffic, (good) => {
+    const bad = good.status === 200 ? spoil(good) : undefined;
+    const answer = {
+      ...good,
+      ...bad,
+      headers: new Headers({ ...Object.fromEntries(good.headers), ...bad?.headers }),
+    };
+    sent.push({ atMs: clock.monotonicMs(), url: good.url, status: answer.status });
+    return answer;
   });
   const plainPool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 60_000 });
   closePool.close = () => plainPool.end();
   const pool = watchPool(traffic, plainPool);
   await addSource(pool, "live");
   const apply = makeLiveApply(pool);
-  const startPoller: VirtualWorld["startPoller"] = (holder, more = {}) => {
+  /** Starts a poller as it starts by default: every 30 s, with a margin of 300 s. */
+  const startPoller = (holder: string, more: Partial<PollDeps> = {}): PollerProcess => {
     const { clock: own, ...life } = makeMortalClock(clock);
     const client = makeProviderClient({
       baseUrl: sandbox.url,
       apiKey: LIVE,
       budget: makeBudget({ clock: own, listIntervalMs: more.pace === "request" ? 30_000 : undefined }),
       clock: own,
-      logger: silentLogger,
+      logger: more.logger ?? silentLogger,
     });
     const poller = makePoller({
       source: { sourceId: "live" },
@@ -160,14 +167,40 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     pool,
     apply,
     sandbox,
+    /** For queries of the sandbox's state. */
     provider: provider.pool,
     sent,
-    differences: (before) => listLacking(differing, before),
-    falseClaims: (before) => listLacking(`${differing} union ${unknown}`, before),
+    /** When the pollers read lists. */
+    listTimes: () => sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs),
+    /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
+    differences: (before: bigint) => listLacking(differing, before),
+    /** Orders that make a claim of completeness before an instant false: the provider's history has what the mirror lacks. */
+    falseClaims: (before: bigint) => listLacking(`${differing} union ${unknown}`, before),
     steer,
-    skewDates: (ms) => void (dateErrorMs = ms),
+    /** From now on, this becomes of the provider's good answers; undefined leaves them as they are. */
+    spoil: (next: Spoil = () => undefined) => void (spoil = next),
     startPoller,
   };
+}
+
+/** Such a world in which events arrive: `runUntil` moves its time, and every ten seconds what was sent is applied. */
+export async function startAnnouncedWorld(options: Partial<SandboxOptions>) {
+  const receiver = await receiveEvents();
+  const webhooks = { live: { url: receiver.url, secret: SANDBOX_SECRET } };
+  const world = await startVirtualWorld({ ...options, webhooks });
+  const { clock, pool, sandbox, apply } = world;
+  async function runUntil(ms: number, look: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    while (clock.monotonicMs() < ms) {
+      await clock.runUntil(clock.monotonicMs() + 10_000);
+      await sandbox.idle();
+      const events = receiver.received
+        .splice(0)
+        .map(({ body, event }) => ({ eventId: String(event.id), body }));
+      if (events.length > 0) await apply.applyEvents(await putIntoInbox(pool, events));
+      await look();
+    }
+  }
+  return { ...world, runUntil };
 }
 
 /**
@@ -235,23 +268,16 @@ function makeTraffic(): Traffic {
 }
 
 /** Forwards complete answers, so that reading a body takes no uncounted time. */
-function watchFetch(
-  traffic: Traffic,
-  note: (request: { url: URL; status: number }, headers: Headers) => void,
-): void {
+function watchFetch(traffic: Traffic, pass: (answer: Answer) => Answer): void {
   const plain = globalThis.fetch;
-  vi.stubGlobal("fetch", (input: string, init?: RequestInit) =>
-    traffic.track(
-      (async () => {
-        const answer = await plain(input, init);
-        const body = await answer.arrayBuffer();
-        const url = new URL(input);
-        const headers = new Headers(answer.headers);
-        if (url.pathname.startsWith("/v1/")) note({ url, status: answer.status }, headers);
-        return new Response(body, { status: answer.status, headers });
-      })(),
-    ),
-  );
+  const watched = async (input: string, init?: RequestInit) => {
+    const plainAnswer = await plain(input, init);
+    const { status, headers } = plainAnswer;
+    const answer = { url: new URL(input), status, headers, body: await plainAnswer.text() };
+    const { body, ...how } = answer.url.pathname.startsWith("/v1/") ? pass(answer) : answer;
+    return new Response(body, how);
+  };
+  vi.stubGlobal("fetch", (...request: Parameters<typeof watched>) => traffic.track(watched(...request)));
   onTestFinished(() => void vi.unstubAllGlobals());
 }
 

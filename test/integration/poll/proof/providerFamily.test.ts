@@ -3,19 +3,12 @@ import { formatInstant } from "../../../../src/domain/order/instant.ts";
 import { readRequest, requestPeriod } from "../../../../src/poll/periodRequests.sql.ts";
 import type { SandboxOptions } from "../../../../src/sandbox/startSandbox.ts";
 import { decide, DECISIONS } from "../../../../src/sandbox/world/state.ts";
-import { putIntoInbox } from "../../../support/mirror/orders.ts";
 import { makeTestApi } from "../../../support/mirror/served.ts";
 import { serve } from "../../../support/http/serve.ts";
-import {
-  LIVE,
-  readLiveOrders,
-  receiveEvents,
-  SANDBOX_SECRET,
-} from "../../../support/providers/testSandbox.ts";
-import { startVirtualWorld, type VirtualWorld } from "../../../support/virtual/virtualTime.ts";
+import { LIVE, readLiveOrders } from "../../../support/providers/testSandbox.ts";
+import { startAnnouncedWorld, type VirtualWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
-const SLICE_MS = 10_000;
 const HOUR_NANOS = 3_600n * 10n ** 9n;
 const PAST_ORDERS = 250;
 
@@ -66,11 +59,9 @@ it("has every value of every decision in the family", () => {
 });
 
 it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
-  const receiver = await receiveEvents();
-  const world = await startVirtualWorld({
+  const world = await startAnnouncedWorld({
     speed: 10,
     trafficPerMinute: 6,
-    webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
     ...member,
     faults: { loseShare: 0.2, duplicateShare: 0.1, ...member.faults },
   });
@@ -82,17 +73,7 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
   });
   world.startPoller("only", { backfillSince: "P1D" });
 
-  async function run(ms: number): Promise<void> {
-    const end = clock.monotonicMs() + ms;
-    while (clock.monotonicMs() < end) {
-      await clock.runUntil(clock.monotonicMs() + SLICE_MS);
-      await sandbox.idle();
-      const bodies = receiver.received
-        .splice(0)
-        .map(({ body, event }) => ({ eventId: String(event.id), body }));
-      if (bodies.length > 0) await world.apply.applyEvents(await putIntoInbox(pool, bodies));
-    }
-  }
+  const run = (ms: number) => world.runUntil(clock.monotonicMs() + ms);
   await run(3 * MINUTE_MS);
   await steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
   const ended = sandbox.now();

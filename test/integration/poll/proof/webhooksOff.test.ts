@@ -1,38 +1,19 @@
 import { expect, it } from "vitest";
 import { judgeWebhooks } from "../../../../src/domain/order/lostEvents.ts";
 import { readStandings } from "../../../../src/health/conditions/standing.ts";
-import { putIntoInbox } from "../../../support/mirror/orders.ts";
-import { receiveEvents, SANDBOX_SECRET } from "../../../support/providers/testSandbox.ts";
-import { startVirtualWorld } from "../../../support/virtual/virtualTime.ts";
+import { startAnnouncedWorld } from "../../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
-const SLICE_MS = 10_000;
 /** The interval of 30 s, the settle time of 5 s, and 1 s for the request. */
 const BEHIND_NANOS = 36n * 10n ** 9n;
 /** Nobody sees a change that another one follows within a poll. */
 const SEEN_SECONDS = 45;
 
 it("stays within 36 s of the provider while webhooks are off for a quarter of an hour, and counts the lost events", async () => {
-  const receiver = await receiveEvents();
-  const { clock, pool, apply, sandbox, provider, differences, startPoller } = await startVirtualWorld({
-    speed: 4,
-    trafficPerMinute: 6,
-    webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
-  });
-  startPoller("only");
+  const world = await startAnnouncedWorld({ speed: 4, trafficPerMinute: 6 });
+  const { pool, sandbox, provider, runUntil } = world;
+  world.startPoller("only");
   const read = async () => ({ ...(await readStandings(pool, "live"))[0]!, configured: true });
-
-  async function runUntil(ms: number, look: () => Promise<void> = () => Promise.resolve()): Promise<void> {
-    while (clock.monotonicMs() < ms) {
-      await clock.runUntil(clock.monotonicMs() + SLICE_MS);
-      await sandbox.idle();
-      const bodies = receiver.received
-        .splice(0)
-        .map(({ body, event }) => ({ eventId: (event as { id: string }).id, body }));
-      if (bodies.length > 0) await apply.applyEvents(await putIntoInbox(pool, bodies));
-      await look();
-    }
-  }
 
   await runUntil(8 * MINUTE_MS);
   const before = await read();
@@ -41,7 +22,7 @@ it("stays within 36 s of the provider while webhooks are off for a quarter of an
 
   sandbox.setFaults({ loseShare: 1 });
   await runUntil(23 * MINUTE_MS, async () => {
-    expect(await differences(sandbox.now() - BEHIND_NANOS)).toEqual([]);
+    expect(await world.differences(sandbox.now() - BEHIND_NANOS)).toEqual([]);
   });
   expect(judgeWebhooks(await read())).toBe("stopped");
   sandbox.setFaults({ loseShare: 0 });
