@@ -59,6 +59,8 @@ export interface ScheduledProvider extends OrderSource {
   change(reference: string, skewSeconds: number): Shown;
   /** As restored from a backup: changes since then never happened. */
   goBack(seconds: number): void;
+  /** Lists and single reads show every order again. */
+  heal(): void;
   /** Its current state, regardless of the lag. */
   truth(): Map<string, Shown>;
   /** Every change that it has made and not taken back, the current states too. */
@@ -161,6 +163,11 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       states = new Map(
         [...states].map(([reference, history]) => [reference, history.filter(({ since }) => since <= until)]),
       );
+    },
+    heal() {
+      provider.listsAtMost = Infinity;
+      for (const spoilt of [provider.denied, provider.poisoned, provider.garbled, provider.breaking])
+        spoilt.clear();
     },
     truth: () =>
       new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),

@@ -244,12 +244,7 @@ class ScheduledRun {
         provider.listsAtMost = one.listed;
         return;
       case "heal":
-        provider.listsAtMost = Infinity;
-        provider.poisoned.clear();
-        provider.denied.clear();
-        provider.garbled.clear();
-        provider.breaking.clear();
-        return;
+        return provider.heal();
       case "wait":
         return world.advance(one.seconds);
       case "restart":
@@ -339,11 +334,7 @@ class ScheduledRun {
     this.#keepsItsWord = false;
     provider.lagSeconds = 0;
     provider.clockErrorSeconds = 0;
-    provider.listsAtMost = Infinity;
-    provider.poisoned.clear();
-    provider.denied.clear();
-    provider.garbled.clear();
-    provider.breaking.clear();
+    provider.heal();
     // Claims may be dated five minutes ahead.
     await world.advance(MARGIN_SECONDS + 600);
     await this.cycle();

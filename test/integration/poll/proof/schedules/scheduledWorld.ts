@@ -1,21 +1,15 @@
 import pg from "pg";
-import { pino } from "pino";
 import { makePool, type Pool } from "../../../../../src/database/database.ts";
 import { formatInstant, type Instant } from "../../../../../src/domain/order/instant.ts";
-import { makePoller, type Poller } from "../../../../../src/poll/poller.ts";
+import { requestPeriod } from "../../../../../src/poll/periodRequests.sql.ts";
+import { makePoller } from "../../../../../src/poll/poller.ts";
 import { requestRefetches } from "../../../../../src/poll/refetches.sql.ts";
 import type { Clock } from "../../../../../src/process/clock.ts";
 import { makeLiveApply } from "../../../../support/mirror/liveApply.ts";
 import { makeTestDatabase } from "../../../../support/servers/database.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../../../support/mirror/orders.ts";
-import {
-  makeScheduledProvider,
-  PICKED_UP,
-  showMore,
-  type Make,
-  type ScheduledProvider,
-  type Shown,
-} from "./scheduledProvider.ts";
+import { makeScheduledProvider, PICKED_UP, showMore, type Make, type Shown } from "./scheduledProvider.ts";
+import { logInto } from "../../../../support/run/logInto.ts";
 import { makeClockVirtual } from "../../../../support/virtual/virtualTime.ts";
 
 const START = 1_790_000_000n * 1_000_000_000n;
@@ -36,36 +30,9 @@ export interface Look {
   readonly excepted: ReadonlySet<string | null>;
 }
 
-/** One source of a mirror, in virtual time, with its own provider. */
-export interface ScheduledWorld {
-  readonly provider: ScheduledProvider;
-  now(): Instant;
-  advance(seconds: number): Promise<void>;
-  /** A poller as in a separate process. */
-  startPoller(): Poller;
-  /** What leader tasks have failed of so far, as logged: no fault of a schedule explains one. */
-  readonly failedTasks: readonly string[];
-  /** Ends the lease of its holder, as time does when a process was killed. */
-  endLease(): Promise<void>;
-  /** Applies an event of such a change. */
-  deliver(reference: string, change: Shown): Promise<void>;
-  requestVerification(): Promise<void>;
-  /** A person wants these orders to be read again. */
-  askAbout(references: readonly string[]): Promise<void>;
-  look(): Promise<Look>;
-  /** All that the mirror has of another source, with the same references: nothing that is done to this one shows there. */
-  lookBeside(): Promise<unknown>;
-  /** Saves the source's part of the database, for `restore`. */
-  keep(): Promise<void>;
-  /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
-  restore(): Promise<void>;
-}
+export type ScheduledWorld = ReturnType<typeof makeWorld>;
 
-/** A database with its own clock, for one schedule after another; each has its own source. */
-export interface Lane {
-  begin(make: Make): Promise<ScheduledWorld>;
-  close(): Promise<void>;
-}
+export type Lane = Awaited<ReturnType<typeof openLane>>;
 
 /** Settings for new connections: without what only matters when the server dies, or to people; and lookups as in pollers. */
 const CHEAPER = `do $$ declare setting text; begin
@@ -154,16 +121,8 @@ const LOOK_BESIDE = [
   .map((table) => `select '${table}', to_jsonb(t) from mirror.${table} t where source_id = $1`)
   .join(" union all ");
 
-interface LookRow {
-  readonly safe: string | null;
-  readonly breaches: number;
-  readonly refuted: number;
-  readonly changes: number;
-  readonly served: readonly (readonly [string, string, string])[];
-  readonly excepted: readonly (string | null)[];
-}
-
-export async function openLane(name: string): Promise<Lane> {
+/** A database with its own clock, for one schedule after another; each has its own source. */
+export async function openLane(name: string) {
   const database = await makeTestDatabase();
   await makeClockVirtual(database.pool);
   await database.pool.query(CHEAPER);
@@ -180,7 +139,7 @@ export async function openLane(name: string): Promise<Lane> {
   const time = makeLaneTime(pool);
   let schedules = 0;
   return {
-    async begin(make) {
+    async begin(make: Make) {
       const sourceId = `${name}-${(schedules += 1)}`;
       await addSource(pool, sourceId);
       await time.advance(DAY_SECONDS);
@@ -203,26 +162,22 @@ async function openBackup(url: string): Promise<pg.Client> {
   return client;
 }
 
-interface LaneTime {
-  readonly clock: Clock;
-  advance(seconds: number): Promise<void>;
-}
-
 /** Time moves only by `advance`. */
-function makeLaneTime(pool: Pool): LaneTime {
+function makeLaneTime(pool: Pool) {
   let instant = START;
   let sleepers: { readonly until: bigint; readonly wake: () => void }[] = [];
+  const clock: Clock = {
+    now: () => instant,
+    monotonicMs: () => Number(instant - START) / 1e6,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        sleepers.push({ until: instant + BigInt(Math.ceil(ms)) * 1_000_000n, wake: resolve });
+        signal?.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+      }),
+  };
   return {
-    clock: {
-      now: () => instant,
-      monotonicMs: () => Number(instant - START) / 1e6,
-      sleep: (ms, signal) =>
-        new Promise((resolve, reject) => {
-          sleepers.push({ until: instant + BigInt(Math.ceil(ms)) * 1_000_000n, wake: resolve });
-          signal?.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-        }),
-    },
-    async advance(seconds) {
+    clock,
+    async advance(seconds: number) {
       instant += nanos(seconds);
       const due = sleepers.filter(({ until }) => until <= instant);
       sleepers = sleepers.filter(({ until }) => until > instant);
@@ -232,31 +187,31 @@ function makeLaneTime(pool: Pool): LaneTime {
   };
 }
 
+/** One source of a mirror, in virtual time, with its own provider. */
 function makeWorld(lane: {
   pool: Pool;
   backup: pg.Client;
-  time: LaneTime;
+  time: ReturnType<typeof makeLaneTime>;
   sourceId: string;
   make: Make;
-}): ScheduledWorld {
+}) {
   const { pool, backup, sourceId } = lane;
   const { clock } = lane.time;
-  const now = () => clock.now();
+  const { now } = clock;
   const provider = makeScheduledProvider(clock, lane.make);
   const apply = makeLiveApply(pool, sourceId);
   const run = async (text: string) => void (await pool.query(text, [sourceId]));
   const failedTasks: string[] = [];
-  const logger = pino(
-    { level: "warn" },
-    { write: (line) => void (line.includes('"task":') && failedTasks.push(line)) },
-  );
+  const logger = logInto((line) => void (line.includes('"task":') && failedTasks.push(line)));
   let processes = 0;
   let events = 0;
   return {
     provider,
+    /** What leader tasks have failed of so far, as logged: no fault of a schedule explains one. */
     failedTasks,
     now,
-    advance: (seconds) => lane.time.advance(seconds),
+    advance: (seconds: number) => lane.time.advance(seconds),
+    /** A poller as in a separate process. */
     startPoller: () =>
       makePoller({
         source: { sourceId },
@@ -274,8 +229,10 @@ function makeWorld(lane: {
         // Time passes in steps without renewals between them; a process that ends releases the lease.
         leaseTtlMs: 30 * DAY_SECONDS * 1_000,
       }),
+    /** Ends the lease of its holder, as time does when a process was killed. */
     endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),
-    async deliver(reference, { status, updatedAt }) {
+    /** Applies an event of such a change. */
+    async deliver(reference: string, { status, updatedAt }: Shown) {
       const eventId = `evt_${sourceId}_${(events += 1)}`;
       const more = showMore(lane.make, reference, formatInstant(PICKED_UP));
       const order = { reference, status, updatedAt: formatInstant(updatedAt), more };
@@ -283,40 +240,41 @@ function makeWorld(lane: {
       await apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
     },
     requestVerification: () =>
-      run(`insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
-        select $1, 'verification', at - ${nanos(DAY_SECONDS)}, at, at
-        from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
-    askAbout: (references) => requestRefetches(pool, { sourceId, references, reason: "asked" }),
-    async look() {
-      const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
-      const {
-        safe = null,
-        breaches = 0,
-        refuted = 0,
-        changes = 0,
-        served = [],
-        excepted = [],
-      } = rows[0] ?? {};
+      requestPeriod(pool, {
+        kind: "verification",
+        sourceId,
+        since: now() - nanos(DAY_SECONDS),
+        until: now(),
+      }),
+    /** A person wants these orders to be read again. */
+    askAbout: (references: readonly string[]) =>
+      requestRefetches(pool, { sourceId, references, reason: "asked" }),
+    async look(): Promise<Look> {
+      type Row = Omit<Look, "safeThrough" | "served" | "excepted"> & {
+        safe: string | null;
+        served: readonly (readonly [string, string, string])[];
+        excepted: readonly (string | null)[];
+      };
+      const { rows } = await pool.query<Row>({ name: "look", text: LOOK, values: [sourceId] });
+      const { safe, served, excepted, ...counts } = rows[0]!;
+      const orders = served.map(
+        ([one, version, status]) => [one, { updatedAt: BigInt(version), status }] as const,
+      );
       return {
+        ...counts,
         safeThrough: BigInt(safe ?? 0),
-        breaches,
-        refuted,
-        changes,
-        served: new Map(
-          served.map(([reference, version, status]) => [reference, { updatedAt: BigInt(version), status }]),
-        ),
+        served: new Map(orders),
         excepted: new Set(excepted),
       };
     },
-    async lookBeside() {
-      const { rows } = await pool.query({
-        name: "look-beside",
-        text: `${LOOK_BESIDE} order by 1, 2`,
-        values: [`${sourceId}-beside`],
-      });
-      return rows;
+    /** All that the mirror has of another source, with the same references: nothing that is done to this one shows there. */
+    async lookBeside(): Promise<unknown> {
+      const text = `${LOOK_BESIDE} order by 1, 2`;
+      return (await pool.query({ name: "look-beside", text, values: [`${sourceId}-beside`] })).rows;
     },
+    /** Saves the source's part of the database, for `restore`. */
     keep: async () => void (await backup.query("select virtual.keep($1)", [sourceId])),
+    /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
     async restore() {
       await backup.query("select virtual.restore($1)", [sourceId]);
       // As after any restoration, the lease was taken on another server.
