@@ -369,8 +369,8 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "poll/sweeps/windows.ts",
     find: "const time = { requestedAt: page.requestedAt, marginSeconds };",
     replace: "const time = { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds };",
-    by: "integration/poll/readInstants",
-    test: "stamps a read with the instant of its request, however long the answer takes",
+    by: "integration/poll/poll",
+    test: "stamps each read with the instant of its request, as the source's clock tells it",
   },
   {
     flaw: "a lease trusted from its answer on",

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { commitHead } from "../../../src/poll/coverage.sql.ts";
+import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
+import { beginCycle, beginPolling, endCycle } from "../../../src/poll/pollState.sql.ts";
 import {
   acquireLease,
   LeaseLostError,
@@ -9,7 +10,7 @@ import {
   type Lease,
 } from "../../../src/database/leases.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { emptying } from "../../support/mirror/tables.ts";
+import { emptying, makeRead } from "../../support/mirror/tables.ts";
 
 const NAME = "poll:live";
 const TTL = { ttlMs: 60_000 };
@@ -60,16 +61,47 @@ const use = (
 });
 
 const renew = (place: number) => use("renew", place, (lease) => renewLease(pool, lease, TTL));
-const commit = (place: number) =>
-  use("commit a window", place, async (lease) => {
-    const head = { sourceId: "live", since: 0n, cursor: 1n, orders: 0, closes: 2n ** 62n };
-    return commitHead(pool, lease, head).then(
-      () => true,
-      (error: unknown) => {
-        expect(error).toBeInstanceOf(LeaseLostError);
-        return false;
-      },
-    );
+/** What only the holder may write. */
+const WRITES: Record<string, (lease: Lease) => Promise<unknown>> = {
+  "record a walked window": (lease) => {
+    const read = makeRead({ since: 0n, until: 10n });
+    return recordWalked(pool, lease, { sourceId: "live", sweep: "proof", read });
+  },
+  "commit a head": (lease) =>
+    commitHead(pool, lease, { sourceId: "live", since: 0n, cursor: 1n, orders: 0, closes: 2n ** 62n }),
+  "commit a part of a head": (lease) =>
+    commitHead(pool, lease, { sourceId: "live", since: 0n, cursor: 1n, orders: 0, closes: null }),
+  "begin to poll": (lease) =>
+    beginPolling(pool, lease, { sourceId: "live", historySince: 0n, polledThrough: 0n }),
+  "begin a cycle": (lease) =>
+    beginCycle(pool, lease, {
+      sourceId: "live",
+      provider: "ours",
+      intervalMs: 1,
+      quietMs: 0,
+      marginSeconds: 300,
+    }),
+  "end a cycle": (lease) =>
+    endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
+};
+const readWritten = async () =>
+  (
+    await pool.query(
+      "select p.*, (select json_agg(c) from mirror.coverage c) as windows from mirror.poll_state p",
+    )
+  ).rows;
+
+const write = (place: number, name: string) =>
+  use(name, place, async (lease) => {
+    const before = await readWritten();
+    try {
+      await WRITES[name]!(lease);
+      return true;
+    } catch (error) {
+      expect(error).toBeInstanceOf(LeaseLostError);
+      expect(await readWritten()).toEqual(before);
+      return false;
+    }
   });
 const release = (place: number) =>
   use(
@@ -106,7 +138,7 @@ it("has one holder at a time and lets nobody else renew, write or release, in an
     [
       fc.constantFrom("a", "b", "c").map(acquire),
       place.map(renew),
-      place.map(commit),
+      fc.tuple(place, fc.constantFrom(...Object.keys(WRITES))).map(([taken, name]) => write(taken, name)),
       place.map(release),
       fc.constant(expire()),
     ],

@@ -8,7 +8,7 @@ import {
   type Observation,
   type OrderKey,
 } from "../../../src/domain/order/observation.ts";
-import { decide as decideAt } from "../../support/mirror/decide.ts";
+import { decide } from "../../support/mirror/decide.ts";
 import { lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
@@ -17,8 +17,6 @@ const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), 
 /** More than a minute apart, so that some claims are dated ahead of their own observation. */
 const instant = fc.bigInt({ min: 0n, max: 3n }).map((minutes) => minutes * 61n * NANOS_PER_SECOND);
 const PRESENT = 3_600n * NANOS_PER_SECOND;
-const decide = (stored: OrderKey | undefined, incoming: OrderKey, present = PRESENT) =>
-  decideAt(stored, incoming, present);
 const key: fc.Arbitrary<OrderKey> = fc
   .record({
     ahead: fc.option(instant),
@@ -74,42 +72,20 @@ describe("compareKeys", () => {
   });
 });
 
-describe("decide", () => {
-  it("never lowers the stored key, and repeating an observation does nothing", () => {
-    fc.assert(
-      fc.property(fc.array(key, { minLength: 1, maxLength: 12 }), (keys) => {
-        let stored: OrderKey | undefined;
-        for (const incoming of keys) {
-          const effect = decide(stored, incoming);
-          if (effect === "none") continue;
-          expect(stored === undefined || compareKeys(incoming, stored) > 0).toBe(true);
-          stored = incoming;
-          expect(decide(stored, incoming)).toBe("none");
-        }
-      }),
-    );
-  });
-
-  it("lets one good read heal what a read with a wrong clock had shown, and a newer claim too", () => {
-    const day = 86_400n * NANOS_PER_SECOND;
-    const frozen = { ...low, horizon: PRESENT + day, settled: true };
-    expect(decide(frozen, { ...low, version: 2n, horizon: 3n, settled: true })).toBe("apply");
-    expect(decide(frozen, { ...low, version: -1n, horizon: 3n, settled: true })).toBe("correct");
-    expect(decide(frozen, { ...low, horizon: 3n, settled: true })).toBe("confirm");
-    expect(decide(frozen, { ...low, version: 2n })).toBe("apply");
-    expect(decide(frozen, { ...low, version: -1n })).toBe("none");
-    expect(decide(frozen, { ...low, version: 2n }, PRESENT + day)).toBe("none");
-  });
-
-  it("writes nothing for a repeated read of a settled version, unless its horizon moves", () => {
-    const stored: OrderKey = { ...low, settled: true, hash: "aa" };
-    expect(decide(stored, { ...stored, observedAt: 9n })).toBe("none");
-    expect(decide({ ...stored, settled: false }, { ...stored, observedAt: 9n })).toBe("confirm");
-    expect(decide(stored, { ...stored, horizon: 4n })).toBe("confirm");
-    expect(decide({ ...stored, horizon: 4n }, { ...stored, horizon: 5n })).toBe("confirm");
-    expect(decide(stored, { ...stored, observedAt: 9n, hash: "bb" })).toBe("apply");
-    expect(decide(undefined, stored)).toBe("apply");
-  });
+it("the model of the guard lets one good read heal what a read with a wrong clock had shown, and a newer claim, too", () => {
+  const day = 86_400n * NANOS_PER_SECOND;
+  const frozen = { ...low, horizon: PRESENT + day, settled: true };
+  const claim = { ...low, version: 2n };
+  const read = { ...low, horizon: 3n, settled: true };
+  const decided = [
+    { ...read, version: 2n },
+    { ...read, version: -1n },
+    read,
+    claim,
+    { ...low, version: -1n },
+  ].map((incoming) => decide(frozen, incoming, PRESENT));
+  expect(decided).toEqual(["apply", "correct", "confirm", "apply", "none"]);
+  expect(decide(frozen, claim, PRESENT + day)).toBe("none");
 });
 
 describe("observations", () => {

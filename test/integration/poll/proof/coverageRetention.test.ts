@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { instantFromMillis } from "../../../../src/domain/order/instant.ts";
 import type { Window } from "../../../../src/domain/window/window.ts";
 import { commitHead, readGaps, recordWalked } from "../../../../src/poll/coverage.sql.ts";
@@ -100,64 +100,37 @@ async function readAll() {
   );
 }
 
-async function expectAlike(): Promise<void> {
-  const [whole, thinned] = await readAll();
-  expect(thinned).toEqual(whole);
-}
+it("removes old windows in steps, and keeps recent ones", async () => {
+  await beginAnew();
+  for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
+  await pool.query("delete from mirror.coverage where source_id = 'whole'");
+  expect(await removeRead()).toBe(0);
+  expect(await thin(4)).toBe(9);
+  expect(await countRows()).toBe(0);
+});
 
-describe("old windows", () => {
-  beforeEach(() => beginAnew());
-
-  it("are removed without changing safe_through, or the gaps", async () => {
-    for (let hour = 0; hour < 230; hour += 10) {
-      await commit(hour, hour + 5);
-      await commit(hour + 3, hour + 10);
-      await commit(hour, hour + 10, false);
-    }
-    await commit(232, 240);
-    const [before] = await readAll();
-    expect(before).toMatchObject({ progress: [at(0), at(230), at(240)], figures: [1, {}] });
-    expect(await thin()).toBe(69);
-    expect(await countRows()).toBe(1);
-    await expectAlike();
-    await commit(230, 232);
-    await expectAlike();
-    expect((await readPollState(pool, "thinned"))?.safeThrough).toBe(at(240));
-    expect(await thin()).toBe(2);
-    expect(await countRows()).toBe(0);
-    await expectAlike();
-  });
-
-  it("are removed in steps, and recent ones stay", async () => {
-    for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
-    await pool.query("delete from mirror.coverage where source_id = 'whole'");
-    expect(await removeRead()).toBe(0);
-    expect(await thin(4)).toBe(9);
-  });
-
-  it("change nothing by their removal, whatever was read in any sequence", async () => {
-    const hours = fc.tuple(fc.integer({ min: -10, max: 60 }), fc.integer({ min: 1, max: 20 }));
-    const step = fc.oneof(
-      { weight: 5, arbitrary: fc.record({ hours, proved: fc.boolean() }) },
-      { weight: 1, arbitrary: fc.record({ hours, parts: fc.integer({ min: 1, max: 3 }) }) },
-    );
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(step, { minLength: 1, maxLength: 8 }),
-        fc.integer({ min: 0, max: 40 }),
-        async (steps, historyHour) => {
-          await beginAnew(historyHour * 4);
-          for (const one of steps) {
-            const [since, length] = one.hours;
-            if ("parts" in one) await backfill(since * 4, (since + length * one.parts) * 4, one.parts);
-            else await commit(since * 4, (since + length) * 4, one.proved);
-            await thin();
-            const [whole, thinned] = await readAll();
-            expect(thinned).toEqual(whole);
-          }
-        },
-      ),
-      { numRuns: 30, seed: 20_261_121 },
-    );
-  });
+it("changes nothing by their removal, whatever was read in any sequence", async () => {
+  const hours = fc.tuple(fc.integer({ min: -10, max: 60 }), fc.integer({ min: 1, max: 20 }));
+  const step = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ hours, proved: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ hours, parts: fc.integer({ min: 1, max: 3 }) }) },
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { minLength: 1, maxLength: 8 }),
+      fc.integer({ min: 0, max: 40 }),
+      async (steps, historyHour) => {
+        await beginAnew(historyHour * 4);
+        for (const one of steps) {
+          const [since, length] = one.hours;
+          if ("parts" in one) await backfill(since * 4, (since + length * one.parts) * 4, one.parts);
+          else await commit(since * 4, (since + length) * 4, one.proved);
+          await thin();
+          const [whole, thinned] = await readAll();
+          expect(thinned).toEqual(whole);
+        }
+      },
+    ),
+    { numRuns: 30, seed: 20_261_121 },
+  );
 });
