@@ -155,15 +155,20 @@ export async function readDueOrders(
   );
 }
 
-/** Reschedules moving orders when the fleet's speed changes; at speed 0 they do not move. */
+/** Reschedules moving orders when the fleet's speed changes, also those of late changes; at speed 0 they do not move. */
 export async function rescheduleMoves(
   connection: Connection,
   pace: { now: Instant; spreadNanos: bigint | null },
 ): Promise<void> {
   await connection.query(
-    `update sandbox.orders set next_move_at =
-       $1::bigint + (hashint8(number) & 1023) * ($2::bigint / 1024)
-     where livemode and status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery')`,
+    `with planned as (
+       select number, $1::bigint + (hashint8(number) & 1023) * ($2::bigint / 1024) as at from sandbox.latest
+       where livemode and status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery')
+     ), late as (
+       update sandbox.late_changes set row = row || jsonb_build_object('next_move_at', at)
+       from planned where late_changes.number = planned.number
+     )
+     update sandbox.orders set next_move_at = at from planned where orders.number = planned.number`,
     [pace.now, pace.spreadNanos],
   );
 }

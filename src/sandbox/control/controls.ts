@@ -165,6 +165,7 @@ async function orderSome(
   state: SandboxState,
   { count, organization, mode }: z.infer<typeof makeSchema>,
 ): Promise<unknown> {
+  state.directory.getOrganization(organization);
   const livemode = mode === "live";
   const rows = await makeOrders(state, { organizationId: organization, livemode, count, origin: "api" });
   return { references: rows.map((row) => row.reference) };
@@ -172,6 +173,7 @@ async function orderSome(
 
 async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>): Promise<unknown> {
   const { organization, mode, after, limit } = given;
+  state.directory.getOrganization(organization);
   const rows = await readOrdersAfter(state.pool, {
     organizationId: organization,
     livemode: mode === "live",

@@ -148,6 +148,7 @@ it("the cost of searches is one for a new address, none for it again or for the 
   const { world, test, control } = target;
   const address = { ...world.addresses.valid, street: "Overtoom 211" };
   const searches = async () => (await control.figures("sandbox")).searches;
+  const { searches: ofOther } = await control.figures("other");
   const before = await searches();
   await test.client.quoteOrder(orderTo(world, address));
   expect(await searches()).toBe(before + 1);
@@ -161,6 +162,7 @@ it("the cost of searches is one for a new address, none for it again or for the 
     customer: { firstName: "Ada", phone: "+31 6 1", address: { ...elsewhere, coordinates } },
   });
   expect(await searches()).toBe(before + 1);
+  expect((await control.figures("other")).searches).toBe(ofOther);
 });
 
 describe("GET /v1/orders/{reference}", () => {

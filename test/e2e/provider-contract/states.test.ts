@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { tryParseInstant } from "../../../src/domain/order/instant.ts";
+import { parseInstant, tryParseInstant } from "../../../src/domain/order/instant.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "States and transitions", and "POST /v1/test/orders/{reference}/advance". */
@@ -40,18 +40,19 @@ describe("POST /v1/test/orders/{reference}/advance", () => {
     expect(await statusOf(order.externalOrderId ?? "")).toBe("arrived_for_pickup");
   });
 
-  it("increases updatedAt with every step, and records the actual pickup time", async () => {
+  it("increases updatedAt with every step, and records the actual times once they have come", async () => {
     const reference = await createAt("created");
-    let version = (await target.test.client.getOrder(reference)).snapshot.version;
-    for (const status of STEPS.slice(1)) {
+    const order = async () => (await target.test.client.getOrder(reference)).readOrder();
+    const seen = [await order()];
+    for (let step = 0; step < 3; step += 1) {
       await target.test.client.advanceTestOrder(reference);
-      const { snapshot } = await target.test.client.getOrder(reference);
-      expect(snapshot.fields.status).toBe(status);
-      expect(snapshot.version).toBeGreaterThanOrEqual(version);
-      version = snapshot.version;
+      seen.push(await order());
     }
-    const order = (await target.test.client.getOrder(reference)).readOrder();
-    expect(tryParseInstant(order.realPickupTime)).toBeDefined();
+    const versions = seen.map(({ updatedAt }) => parseInstant(updatedAt));
+    expect(versions).toEqual(versions.toSorted((left, right) => (left < right ? -1 : 1)));
+    const real = seen.map(({ realPickupTime }) => tryParseInstant(realPickupTime));
+    expect(real).toEqual([undefined, undefined, expect.any(BigInt), real[2]]);
+    expect(seen.flatMap(({ realDeliveryTime }) => tryParseInstant(realDeliveryTime) ?? [])).toEqual([]);
   });
 
   it("reaches a last status and stays there", async () => {

@@ -71,6 +71,26 @@ it.each(["stripe", "courier.com"])(
   },
 );
 
+it("goes to each endpoint of its organization and mode, and to no other", async () => {
+  await open();
+  const addEndpoint = async (endpoint: object) => {
+    const receiver = await receiveEvents();
+    const secret = `whsec_${Buffer.from(receiver.url).toString("base64")}`;
+    await world.steer("POST", "/webhooks", { ...endpoint, url: receiver.url, secret });
+    return receiver;
+  };
+  const second = await addEndpoint({ name: "second" });
+  const other = await addEndpoint({ organization: "other" });
+  const reference = await create();
+  const { references } = await world.steer("POST", "/orders", { organization: "other" });
+  for (const each of [reference, references[0]]) await step(each);
+  await sandbox.idle();
+  const received = [live, second, other, test].map((each) =>
+    each.received.map(({ event }) => event.data.reference),
+  );
+  expect(received).toEqual([[reference], [reference], [references[0]], []]);
+});
+
 describe("attempts", () => {
   it("are repeated after 5 s, 20 s, 80 s, ... with the same bytes and id, eight in total", async () => {
     await open();
@@ -95,13 +115,28 @@ describe("attempts", () => {
 
   it("end with the first 2xx; a redirect is a failure and is not followed", async () => {
     await open();
+    await world.steer("POST", "/dials", { retryBaseMs: 1_000 });
     live.answer = (place) => [302, 204][place] ?? 200;
     await step(await create());
     await sandbox.idle();
+    await sandbox.advance(999);
+    expect(live.received).toHaveLength(1);
     await sandbox.advance(60_000);
     expect(live.received).toHaveLength(2);
     const [event] = await world.steer("GET", "/events");
     expect(event.deliveries).toMatchObject([{ state: "delivered", attempts: 2, status: 204 }]);
+  });
+
+  it("end with a downgrade, too", async () => {
+    await open();
+    live.answer = () => 503;
+    await step(await create());
+    await sandbox.idle();
+    await world.steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await sandbox.advance(60_000);
+    expect(live.received).toHaveLength(1);
+    const [event] = await world.steer("GET", "/events");
+    expect(event.deliveries).toMatchObject([{ state: "failed", error: "no_plan" }]);
   });
 
   it("continue after a restart for events accepted before it", async () => {

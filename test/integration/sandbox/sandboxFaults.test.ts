@@ -33,6 +33,7 @@ const stepAll = async (references: readonly string[]) => {
 };
 const get = async (reference: string) => (await world.ask("GET", `/v1/orders/${reference}`)).json;
 const list = (query = "") => world.ask("GET", `/v1/orders?limit=200${query}`);
+const STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "delivered"];
 const isBetween = (from: number, to: number) => expect.toSatisfy((count) => count > from && count < to);
 
 describe("events", () => {
@@ -90,20 +91,63 @@ describe("events", () => {
   });
 });
 
-it("late commits show a change only some time after its updatedAt, while its event is on time", async () => {
+describe("late commits", () => {
+  it("show a change only some time after its updatedAt, while its event is on time", async () => {
+    const [reference = ""] = await makeOrders(1);
+    await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
+    await world.sandbox.advance(60_000);
+    await stepAll([reference]);
+    await world.sandbox.idle();
+    const [{ event }] = live.received as [ReceivedEvent];
+    const { status, updatedAt } = event.data;
+    expect([status, updatedAt]).toEqual(["arrived_for_pickup", event.created]);
+    await world.sandbox.advance(7_000);
+    expect((await get(reference)).status).toBe("created");
+    expect((await list("&status=arrived_for_pickup")).json.data).toEqual([]);
+    await world.sandbox.advance(1_001);
+    expect(await get(reference)).toMatchObject({ status, updatedAt });
+    expect((await list("&status=arrived_for_pickup")).json.data).toHaveLength(1);
+  });
+
+  it("show the changes of an order in their sequence, and hold up no fleet", async () => {
+    await turn({ lateCommitShare: 0.5, lateCommitMs: 20_000 });
+    const references = await makeOrders(12);
+    await world.steer("POST", "/dials", { speed: 40 });
+    const seen = new Map<string, string[]>();
+    for (let look = 0; look < 40; look += 1) {
+      await world.sandbox.advance(8_000);
+      for (const { reference, status } of (await list()).json.data) {
+        const statuses = seen.get(reference) ?? [];
+        if (statuses.at(-1) !== status) seen.set(reference, [...statuses, status]);
+      }
+    }
+    for (const reference of references) {
+      const statuses = seen.get(reference) ?? [];
+      expect(statuses).toEqual(STATUSES.filter((status) => statuses.includes(status)));
+      expect(statuses.at(-1)).toBe("delivered");
+      const events = live.received.filter(({ event }) => event.data.reference === reference);
+      expect(events.map(({ event }) => event.data.status)).toEqual(STATUSES.slice(1));
+    }
+  });
+
+  it("are known to whoever writes", async () => {
+    await turn({ lateCommitShare: 1, lateCommitMs: 60_000 });
+    const body = orderBody({ externalOrderId: "late" });
+    const create = async () => (await world.ask("POST", "/v1/orders", { body })).status;
+    expect([await create(), await create()]).toEqual([201, 409]);
+    expect((await get("late")).error.code).toBe("order_not_found");
+    expect((await world.ask("POST", "/v1/orders/late/cancel")).json.status).toBe("cancelled");
+    await world.sandbox.advance(60_001);
+    expect((await get("late")).status).toBe("cancelled");
+  });
+});
+
+it("updatedAt never decreases, even if the provider's clock is set back", async () => {
   const [reference = ""] = await makeOrders(1);
-  await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
+  const { updatedAt } = await get(reference);
+  await turn({ clockSkewMs: -60_000 });
   await stepAll([reference]);
-  await world.sandbox.idle();
-  const [{ event }] = live.received as [ReceivedEvent];
-  expect(event.data.status).toBe("arrived_for_pickup");
-  await world.sandbox.advance(7_000);
-  expect((await get(reference)).status).toBe("created");
-  expect((await list("&status=arrived_for_pickup")).json.data).toEqual([]);
-  await world.sandbox.advance(1_001);
-  const { status, updatedAt } = event.data;
-  expect(await get(reference)).toMatchObject({ status, updatedAt });
-  expect((await list("&status=arrived_for_pickup")).json.data).toHaveLength(1);
+  expect(await get(reference)).toMatchObject({ status: "arrived_for_pickup", updatedAt });
 });
 
 describe("lists", () => {
@@ -155,6 +199,35 @@ describe("requests", () => {
     const failed = answers.filter(({ status }) => status === 502);
     expect(failed.length).toEqual(isBetween(15, 45));
     expect(failed[0]!.headers.has("ratelimit-policy")).toBe(true);
+  });
+
+  it("fail, wait and break off at one endpoint alone, or of one order", async () => {
+    const [reference = ""] = await makeOrders(1);
+    const statuses = () =>
+      Promise.all(
+        ["/v1/orders", "/v1/branches", `/v1/orders/${reference}`].map(async (path) =>
+          world.ask("GET", path).then(
+            ({ status }) => status,
+            () => 0,
+          ),
+        ),
+      );
+    await turn({ onlyEndpoint: "listOrders", failShare: 1 });
+    expect(await statuses()).toEqual([503, 200, 200]);
+    await turn({ failShare: 0, dropBeforeShare: 1 });
+    expect(await statuses()).toEqual([0, 200, 200]);
+    await turn({ dropBeforeShare: 0, brokenOrderShare: 1 });
+    expect(await statuses()).toEqual([200, 200, 503]);
+    await turn({ latencyMs: 86_400_000 });
+    let end = "none";
+    const waiting = list().then(
+      () => (end = "an answer"),
+      ({ message }: Error) => (end = message),
+    );
+    expect((await world.ask("GET", "/v1/branches")).status).toBe(200);
+    expect(end).toBe("none");
+    await world.sandbox.close();
+    expect(await waiting).toBe("fetch failed");
   });
 
   it("get half of the JSON", async () => {

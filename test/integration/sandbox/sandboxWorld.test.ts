@@ -56,7 +56,7 @@ it("the same seed produces the same orders, events and timestamps, and another s
 
 it("the fleet moves live orders to the end, and never test orders", async () => {
   const world = await open({ speed: 10 });
-  const { references } = await world.steer("POST", "/orders", { count: 5 });
+  const { references } = await world.steer("POST", "/orders", { count: 60 });
   await world.steer("POST", "/orders", { count: 3, mode: "test" });
   await world.sandbox.advance(10 * 60_000);
   const { orders } = await world.steer("GET", "/orders");
@@ -97,7 +97,7 @@ describe("a restart", () => {
     await database.drop();
   });
 
-  it("is refused with a clear message when the database or the port is unavailable", async () => {
+  it("is refused with a clear message when the database or the port is unavailable or taken", async () => {
     const away = startSandbox({ databaseUrl: "postgres://nobody@127.0.0.1:1/none", port: 0 });
     await expect(away).rejects.toMatchObject({ name: "UnavailableError" });
     const world = await open();
@@ -105,6 +105,8 @@ describe("a restart", () => {
     const taken = startSandbox({ databaseUrl: database.url, port: world.sandbox.port });
     await expect(taken).rejects.toMatchObject({ name: "UnavailableError" });
     await database.drop();
+    const second = startSandbox({ databaseUrl: world.database.url, port: 0 });
+    await expect(second).rejects.toMatchObject({ message: "Another sandbox uses this database." });
   });
 });
 

@@ -33,6 +33,13 @@ describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
     }
   });
 
+  it("are whole again for a client that waits longer than it was told, after requests that came early", () => {
+    const { take, wait } = makeAt(kind);
+    for (let count = 0; count < 25; count += 1) take();
+    wait(2 * WINDOW_MS);
+    for (let count = 0; count < 20; count += 1) expect(take().refusal).toBeUndefined();
+  });
+
   it("always return a correct Retry-After, however a client behaves", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(15_000), { minLength: 30, maxLength: 120 }), (waits) => {
