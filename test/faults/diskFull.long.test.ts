@@ -1,6 +1,6 @@
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { mountSmallDisk } from "../support/servers/smallDisk.ts";
 
@@ -12,35 +12,24 @@ afterAll(() => disk?.unmount());
 
 describe.runIf(disk !== undefined)("a full disk", () => {
   const folder = disk?.folder ?? "";
-  let world: FaultWorld;
-  afterEach(async () => {
-    disk?.empty();
-    await world.close();
-  });
-
-  async function expectMoreAcknowledged(more: number): Promise<void> {
-    const before = world.load.acknowledged.size;
-    await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
-  }
+  afterEach(() => disk?.empty());
 
   it("under Postgres leads to 503, and nothing is missing once there is room again (row 14)", async () => {
     const settings = ["min_wal_size=32MB", "max_wal_size=48MB"];
-    world = await startFaultWorld({ postgres: { parent: folder, settings } });
+    const world = await startFaultWorld({ postgres: { parent: folder, settings }, ends: onTestFinished });
     await world.start("web");
     await world.start("worker");
     world.load.start();
-    await expectMoreAcknowledged(50);
+    await world.load.more(50);
     await disk?.fill();
     await expect.poll(() => world.load.answers["503"] ?? 0, PATIENCE).toBeGreaterThan(20);
     disk?.empty();
     // Postgres may have ended, and its operator starts it again.
     await world.postgres.stop();
     await world.postgres.start();
-    await expectMoreAcknowledged(50);
-    await world.load.stop();
+    await world.load.more(50);
     await world.load.settle();
     await world.audit.expectDecided(world.load.acknowledged);
-    await world.audit.expectWholeFeed();
     noteFigures("14 (Postgres)", {
       acknowledged: world.load.acknowledged.size,
       refused: world.load.answers["503"] ?? 0,
@@ -49,7 +38,7 @@ describe.runIf(disk !== undefined)("a full disk", () => {
   });
 
   it.runIf(canStartRedis)("under Redis refuses no event and loses none (row 14)", async () => {
-    world = await startFaultWorld({ redisSettings: ["--dir", folder] });
+    const world = await startFaultWorld({ redisSettings: ["--dir", folder], ends: onTestFinished });
     await disk?.fill();
     await world.start("web");
     await world.start("worker");

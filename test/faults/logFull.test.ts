@@ -1,17 +1,13 @@
 import { existsSync } from "node:fs";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
 
 /** Every write to it fails as on a full disk. */
 const FULL = "/dev/full";
 const PATIENCE = { timeout: 60_000, interval: 100 };
 
-let world: FaultWorld;
-beforeAll(async () => {
-  world = await startFaultWorld();
-});
-afterAll(() => world.close());
+const world = await startFaultWorld();
 
 if (!existsSync(FULL)) process.stderr.write(`NOT RUN: the test of a full disk under the log. No ${FULL}.\n`);
 

@@ -3,15 +3,10 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/process/clock.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
-import {
-  startFaultWorld,
-  type FaultWorld,
-  superviseRoles,
-  type Supervisor,
-} from "../support/faults/faultWorld.ts";
+import { startFaultWorld, superviseRoles } from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
 import { listenHere } from "../support/http/serve.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
@@ -49,7 +44,6 @@ interface Message {
 
 const random = makeRandom(seed);
 const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
-const closes: (() => Promise<unknown>)[] = [];
 /** The changes that each endpoint accepted. */
 const received = { ordered: new Set<string>(), failing: new Set<string>(), other: new Set<string>() };
 /** What no endpoint may get: a change of another source, or one before an earlier change of its order. */
@@ -57,9 +51,6 @@ const wrong: string[] = [];
 /** The last revision of each order at the ordered endpoint, and what it got; begins anew when Postgres is restored. */
 let last = new Map<string, number>();
 let got = new Set<string>();
-let world: FaultWorld;
-let supervisor: Supervisor;
-let env: Record<string, string>;
 let orders = 0;
 
 function receive(name: Name, { source, data }: Message): void {
@@ -87,28 +78,21 @@ async function startEndpoint(name: Name) {
     });
   });
   const { url, close } = await listenHere(server);
-  closes.push(close);
+  afterAll(close);
   return { name, url, secret: WEBHOOK_SECRET, sources: [source], ordered: name === "ordered" };
 }
 
-beforeAll(async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-endpoints-"));
-  closes.push(() => rm(folder, { recursive: true, force: true }));
-  const list = path.join(folder, "outgoing.json");
-  await writeFile(list, JSON.stringify(await Promise.all(NAMES.map(startEndpoint))), { mode: 0o600 });
-  env = { OUTGOING_WEBHOOKS_FILE: list };
-  world = await startFaultWorld({
-    env: { DELIVERY_TEST_API_KEY: "dos_test_sandbox", DELIVERY_TEST_WEBHOOK_SECRETS: SECRETS.test },
-  });
-  supervisor = superviseRoles(world, ["web", "worker"], env);
-  await supervisor.current("web")?.waitFor(/web is ready/);
-  await supervisor.current("worker")?.waitFor(/worker is ready/);
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-endpoints-"));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+const list = path.join(folder, "outgoing.json");
+await writeFile(list, JSON.stringify(await Promise.all(NAMES.map(startEndpoint))), { mode: 0o600 });
+const world = await startFaultWorld({
+  env: { DELIVERY_TEST_API_KEY: "dos_test_sandbox", DELIVERY_TEST_WEBHOOK_SECRETS: SECRETS.test },
 });
-afterAll(async () => {
-  await supervisor.stop();
-  await world.close();
-  await Promise.all(closes.map((close) => close()));
-});
+const supervisor = superviseRoles(world, ["web", "worker"], { OUTGOING_WEBHOOKS_FILE: list });
+afterAll(() => supervisor.stop());
+await supervisor.current("web")?.waitFor(/web is ready/);
+await supervisor.current("worker")?.waitFor(/worker is ready/);
 
 /** All events of a new order in both sources, under the same reference, each acknowledged before the next. */
 async function sendOrder(): Promise<void> {

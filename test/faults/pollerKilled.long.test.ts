@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
 import type { FaultProxy, HoldPoint } from "../support/faults/faultProxy.ts";
-import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
+import { startWorldAndProvider, type FaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultProvider } from "../support/providers/faultProvider.ts";
 
 const ORDERS = 300;
 /** How often it passes the step before it is killed there. */
@@ -12,26 +12,12 @@ let provider: FaultProvider;
 let world: FaultWorld;
 beforeEach(async () => {
   // Small pages, so that a window takes several.
-  provider = await startFaultProvider({ faults: { listLimitMax: 40 } });
-  world = await startFaultWorld({ env: provider.env });
+  ({ provider, world } = await startWorldAndProvider({ faults: { listLimitMax: 40 } }, onTestFinished));
   await provider.steer("POST", "/seed", {
     orders: ORDERS,
     since: new Date(Date.now() - 20 * 60_000).toISOString(),
   });
 });
-afterEach(async () => {
-  await world.close();
-  await provider.close();
-});
-
-async function expectWholeMirror(): Promise<void> {
-  const now = provider.sandbox.now();
-  await world.audit.expectEqual(provider.readTruth);
-  await world.audit.expectSafe(now);
-  await world.audit.look(provider.readVersions);
-  expect(world.audit.violations).toEqual([]);
-  await world.audit.expectWholeFeed();
-}
 
 const steps: [string, () => FaultProxy, HoldPoint][] = [
   ["between two pages", () => provider.line, { text: "GET /v1/orders?", before: "request" }],
@@ -61,8 +47,8 @@ it.each(steps)("a poller killed %s misses no order (row 3)", async (step, choose
   await poller.stop("SIGKILL");
   held.drop();
   await world.start("poller");
-  await expectWholeMirror();
+  const figures = await world.audit.expectConverged(provider);
   // The next one does not know how much of the rate the killed one had used.
-  expect(await provider.countAnswers(429)).toBe(0);
-  noteFigures("3", { step, orders: (await provider.readTruth()).size, missing: 0, refused429: 0 });
+  expect(figures.refused429).toBe(0);
+  noteFigures("3", { step, ...figures });
 });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/process/clock.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
 import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
@@ -10,20 +10,14 @@ const PATIENCE = { timeout: 60_000, interval: 20 };
 
 let world: FaultWorld;
 beforeEach(async () => {
-  world = await startFaultWorld();
+  world = await startFaultWorld({ ends: onTestFinished });
   await world.start("web");
   await world.start("worker");
   world.load.start();
-  await expectMoreAcknowledged(20);
+  await world.load.more(20);
 });
-afterEach(() => world.close());
 
 const count = (answer: string) => world.load.answers[answer] ?? 0;
-
-async function expectMoreAcknowledged(more: number): Promise<void> {
-  const before = world.load.acknowledged.size;
-  await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
-}
 
 /** Waits until more answers of 503 have arrived during the fault. */
 async function expectRefusals(more = 8): Promise<void> {
@@ -41,7 +35,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
         await world.postgres.kill();
         await expectRefusals();
         await world.postgres.start();
-        await expectMoreAcknowledged(20);
+        await world.load.more(20);
       }
       return ROUNDS;
     },
@@ -54,7 +48,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
         world.lines.postgres.set({ silent });
         await expectRefusals();
         world.lines.postgres.heal();
-        await expectMoreAcknowledged(20);
+        await world.load.more(20);
       }
       return 3;
     },
@@ -77,9 +71,9 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
       const random = makeRandom(seed);
       const line = world.lines.postgres;
       line.set({ delayMs: 200 });
-      await expectMoreAcknowledged(20);
+      await world.load.more(20);
       line.set({ delayMs: 0, bytesPerSecond: 10_000 });
-      await expectMoreAcknowledged(5);
+      await world.load.more(5);
       line.heal();
       for (let round = 0; round < ROUNDS * 4; round += 1) {
         // Open connections break as well, once they have carried that many bytes.
@@ -96,11 +90,9 @@ it.each(isShort ? faults.slice(0, 2) : faults)(
   "a Postgres %s leads to 503, and nothing acknowledged is lost",
   async (_what, rows, strike) => {
     const struck = await strike();
-    await expectMoreAcknowledged(20);
-    await world.load.stop();
+    await world.load.more(20);
     await world.load.settle();
     await world.audit.expectDecided(world.load.acknowledged);
-    await world.audit.expectWholeFeed();
     // The receiver always answered: every refusal was a response.
     expect(count("unknown")).toBe(0);
     const acknowledged = world.load.acknowledged.size;

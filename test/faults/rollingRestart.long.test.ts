@@ -1,20 +1,11 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/faultWorld.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { Role } from "../support/programs/program.ts";
 
 const ROUNDS = 5;
-const PATIENCE = { timeout: 60_000, interval: 20 };
 
-let world: FaultWorld;
-beforeAll(async () => {
-  world = await startFaultWorld();
-});
-afterAll(() => world.close());
-
-async function expectMoreAcknowledged(more: number): Promise<void> {
-  const before = world.load.acknowledged.size;
-  await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
-}
+const world = await startFaultWorld();
 
 it("roles restarted one after another under load lose nothing and exit cleanly (row 25)", async () => {
   const roles: Role[] = ["web", "worker"];
@@ -24,7 +15,7 @@ it("roles restarted one after another under load lose nothing and exit cleanly (
   world.load.start();
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const role of roles) {
-      await expectMoreAcknowledged(30);
+      await world.load.more(30);
       const ending = await programs.get(role)?.stop("SIGTERM");
       // By the requested signal, not by its own deadline.
       expect(ending?.signal).toBe("SIGTERM");
@@ -32,10 +23,8 @@ it("roles restarted one after another under load lose nothing and exit cleanly (
       programs.set(role, await world.start(role));
     }
   }
-  await world.load.stop();
   await world.load.settle();
   await world.audit.expectDecided(world.load.acknowledged);
-  await world.audit.expectWholeFeed();
   noteFigures("25", {
     restarts: ROUNDS * roles.length,
     acknowledged: world.load.acknowledged.size,

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";
+import { expect } from "vitest";
 import { systemClock } from "../../../src/process/clock.ts";
 import { at, makeEventBody } from "../mirror/orders.ts";
 import { sendEvent } from "../signing/signing.ts";
@@ -37,6 +38,10 @@ export function makeEventLoad(url: string) {
     bodies.set(id, makeEventBody({ id, order }));
     return deliver(id);
   }
+  async function stop(): Promise<void> {
+    stopping = true;
+    await running;
+  }
   async function sendOn(): Promise<void> {
     while (!stopping) {
       // Without the pause, the senders would spin while nothing listens or everything is refused.
@@ -52,12 +57,16 @@ export function makeEventLoad(url: string) {
       stopping = false;
       running = Promise.all(Array.from({ length: SENDERS }, sendOn));
     },
-    async stop() {
-      stopping = true;
-      await running;
+    /** Resolves when so many more are acknowledged. */
+    async more(count: number) {
+      const enough = acknowledged.size + count;
+      const patience = { timeout: 120_000, interval: 5 };
+      await expect.poll(() => acknowledged.size, patience).toBeGreaterThanOrEqual(enough);
     },
-    /** Sends events again, as a provider does, until all are acknowledged. */
+    stop,
+    /** Stops, and sends events again, as a provider does, until all are acknowledged. */
     async settle() {
+      await stop();
       for (;;) {
         const left = [...bodies.keys()].filter((id) => !acknowledged.has(id));
         if (left.length === 0) return;

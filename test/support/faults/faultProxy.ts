@@ -149,6 +149,17 @@ export async function startFaultProxy(targetPort: number) {
   };
 }
 
+/** `url` through the proxy. */
+export function through(url: string, { port }: Pick<FaultProxy, "port">): string {
+  const changed = new URL(url);
+  changed.port = String(port);
+  return changed.href;
+}
+
+export function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
 function reset({ program, server }: Line): void {
   if (!program.destroyed) program.resetAndDestroy();
   if (!server.destroyed) server.resetAndDestroy();

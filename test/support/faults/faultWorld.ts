@@ -1,19 +1,28 @@
-import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { makeEventLoad } from "./events.ts";
-import { startFaultProxy, type FaultProxy } from "./faultProxy.ts";
-import { makeMirrorAudit } from "./mirrorAudit.ts";
-import { startOwnPostgres } from "../servers/ownPostgres.ts";
-import { LIVE_ENV, startProgram, stopPrograms, type RunningProgram } from "../programs/program.ts";
-import { canStartRedis, startRedis } from "../servers/redis.ts";
+import { afterAll } from "vitest";
 import { systemClock } from "../../../src/process/clock.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
+import {
+  LIVE_ENV,
+  type Role,
+  type RunningProgram,
+  startProgram,
+  startRole,
+  stopPrograms,
+} from "../programs/program.ts";
+import { startFaultProvider } from "../providers/faultProvider.ts";
+import { startOwnPostgres } from "../servers/ownPostgres.ts";
+import { canStartRedis, startRedis } from "../servers/redis.ts";
+import { makeEventLoad } from "./events.ts";
+import { portOf, startFaultProxy, through } from "./faultProxy.ts";
+import { makeMirrorAudit } from "./mirrorAudit.ts";
 
-export type Role = "web" | "worker" | "poller" | "up";
-
-export interface FaultWorldOptions {
+interface FaultWorldOptions {
   readonly postgres?: Parameters<typeof startOwnPostgres>[0];
   readonly redisSettings?: readonly string[];
   /** Further variables of every program. */
   readonly env?: Record<string, string>;
+  /** When it closes: after the file's tests, or at the end of one with `onTestFinished`. */
+  readonly ends?: (close: () => Promise<void>) => void;
 }
 
 export type FaultWorld = Awaited<ReturnType<typeof startFaultWorld>>;
@@ -22,86 +31,76 @@ export type FaultWorld = Awaited<ReturnType<typeof startFaultWorld>>;
  * The built program, with its own Postgres and Redis, and proxies to them that can fail. Without a provider, unless `env`
  * names one.
  */
-export async function startFaultWorld(options: FaultWorldOptions = {}) {
-  const postgres = await startOwnPostgres(options.postgres);
-  const redis = canStartRedis ? await startRedis(...(options.redisSettings ?? [])) : undefined;
+export async function startFaultWorld({
+  postgres: kind,
+  redisSettings = [],
+  env: further = {},
+  ends = afterAll,
+}: FaultWorldOptions = {}) {
+  const postgres = await startOwnPostgres(kind);
+  const redis = canStartRedis ? await startRedis(...redisSettings) : undefined;
   const lines = {
     postgres: await startFaultProxy(portOf(postgres.url)),
     redis: await startFaultProxy(portOf(redis?.url ?? "redis://127.0.0.1:9")),
   };
-  const webPort = await findFreePort();
-  const webhookUrl = `http://127.0.0.1:${webPort}/webhooks/live`;
+  const port = await findFreePort();
+  const webhookUrl = `http://127.0.0.1:${port}/webhooks/live`;
   const audit = makeMirrorAudit(postgres.url);
   const common = {
+    ...LIVE_ENV,
     DATABASE_URL: through(postgres.url, lines.postgres),
     ...(redis ? { REDIS_URL: through(redis.url, lines.redis) } : {}),
     HOST: "127.0.0.1",
-    PORT: String(webPort),
-    ...LIVE_ENV,
-    ...options.env,
+    PORT: String(port),
+    ...further,
   };
-  const launch = (role: Role, env: Record<string, string> = {}, launching: { stderrTo?: string } = {}) =>
-    startProgram([role], { ...common, ...env }, launching);
+  ends(async () => {
+    await stopPrograms();
+    await audit.close();
+    await redis?.stop();
+    await postgres.remove();
+    await Promise.all([lines.postgres.close(), lines.redis.close()]);
+  });
   return {
     postgres,
-    /** Throws when no redis-server can be started; tests that need one do not run then. */
-    get redis() {
-      if (redis === undefined) throw new TypeError("there is no redis-server on this machine");
-      return redis;
-    },
+    /** There only where one can be started; tests that need it do not run elsewhere. */
+    redis: redis!,
     lines,
     /** Web's address, also after a restart. */
     webhookUrl,
     load: makeEventLoad(webhookUrl),
     audit,
-    launch,
+    launch: (role: Role, env: Record<string, string> = {}, options: { stderrTo?: string } = {}) =>
+      startProgram([role], { ...common, ...env }, options),
     /** Starts a role behind the proxies; resolves when it reports that it is ready. */
-    async start(role: Role, env?: Record<string, string>) {
-      const program = launch(role, env);
-      await program.waitFor(role === "up" ? /poller is ready/ : new RegExp(`${role} is ready`));
-      return program;
-    },
-    async close() {
-      await stopPrograms();
-      await audit.close();
-      await redis?.stop();
-      await postgres.remove();
-      await Promise.all([lines.postgres.close(), lines.redis.close()]);
-    },
+    start: (role: Role, env: Record<string, string> = {}) => startRole(role, { ...common, ...env }),
   };
 }
 
-/** `url` through the proxy. */
-export function through(url: string, line: FaultProxy): string {
-  const changed = new URL(url);
-  changed.port = String(line.port);
-  return changed.href;
-}
-
-export function portOf(url: string): number {
-  return Number(new URL(url).port);
-}
-
-/** Keeps roles running as an orchestrator does: restarts each process that ends. */
-export interface Supervisor {
-  /** The process of the role that runs now. */
-  current(role: Role): RunningProgram | undefined;
-  /** Exits of the program that nobody requested and nothing excuses. */
-  readonly crashes: readonly string[];
-  stop(): Promise<void>;
+/** The same with a provider, whose line can fail, too. */
+export async function startWorldAndProvider(
+  sandbox: Parameters<typeof startFaultProvider>[0],
+  ends: NonNullable<FaultWorldOptions["ends"]> = afterAll,
+) {
+  const provider = await startFaultProvider(sandbox);
+  ends(() => provider.close());
+  return { provider, world: await startFaultWorld({ env: provider.env, ends }) };
 }
 
 const RESTART_MS = 300;
 /** Exit code when Postgres is unreachable at the start: try again later. */
 const EXCUSED_CODE = 75;
 
-/** Starts these roles, with further variables. */
+export type Supervisor = ReturnType<typeof superviseRoles>;
+
+/** Keeps these roles running as an orchestrator does: restarts each process that ends. With further variables. */
 export function superviseRoles(
-  world: FaultWorld,
+  world: Pick<FaultWorld, "launch">,
   roles: readonly Role[],
   env: Record<string, string> = {},
-): Supervisor {
+) {
   const running = new Map<Role, RunningProgram>();
+  /** Exits of the program that nobody requested and nothing excuses. */
   const crashes: string[] = [];
   let stopping = false;
 
@@ -118,7 +117,8 @@ export function superviseRoles(
   }
   const kept = roles.map(keep);
   return {
-    current: (role) => running.get(role),
+    /** The process of the role that runs now. */
+    current: (role: Role) => running.get(role),
     crashes,
     async stop() {
       stopping = true;

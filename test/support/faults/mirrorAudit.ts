@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
 import { expect } from "vitest";
+import { queryInstants } from "../../../src/database/database.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
 import { compareKeys, type OrderKey } from "../../../src/domain/order/observation.ts";
+import type { FaultProvider } from "../providers/faultProvider.ts";
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
@@ -27,14 +30,14 @@ export function makeMirrorAudit(url: string) {
     try {
       // In this sequence: a claim made after the truth was read must hold for that truth.
       const truth = await readTruth?.();
-      const claimed = await readSafeThrough(pool);
+      const claimed = await readSafeThrough();
       if (claimed < safeThrough && !(await isBreach(pool, safeThrough, claimed)))
         violations.push(`safe_through went back from ${safeThrough} to ${claimed}`);
       safeThrough = claimed;
-      for (const [reference, key] of await readKeys(pool)) {
-        const before = keys.get(reference);
-        if (before && compareKeys(key, before) < 0) violations.push(`${reference} went back`);
-        keys.set(reference, key);
+      for (const key of await readKeys(pool)) {
+        const before = keys.get(key.reference);
+        if (before && compareKeys(key, before) < 0) violations.push(`${key.reference} went back`);
+        keys.set(key.reference, key);
       }
       for (const [reference, version] of truth ?? []) {
         const known = keys.get(reference)?.version ?? 0n;
@@ -46,7 +49,7 @@ export function makeMirrorAudit(url: string) {
     }
   }
 
-  /** Waits until each of these events is decided, exactly once, and nothing else waits. */
+  /** Waits until each of these events is decided, exactly once, and nothing else waits; the feed then is whole. */
   async function expectDecided(eventIds: ReadonlySet<string>): Promise<void> {
     const undecided = async () => {
       const { rows } = await pool.query<{ id: string }>(
@@ -64,10 +67,11 @@ export function makeMirrorAudit(url: string) {
       "select inbox_seq, count(*) from mirror.history where inbox_seq is not null group by 1 having count(*) > 1",
     );
     expect(rows).toEqual([]);
+    await expectWholeFeed(pool);
   }
 
-  /** Waits until the mirror holds exactly these orders, member for member. */
-  async function expectEqual(readTruth: () => Promise<ReadonlyMap<string, unknown>>): Promise<void> {
+  /** Waits until the mirror holds exactly the provider's orders, member for member. */
+  async function expectEqual({ readTruth }: Pick<FaultProvider, "readTruth">): Promise<void> {
     const readDifferences = async () => {
       const truth = await readTruth();
       const mirrored = await readSnapshots(pool);
@@ -80,39 +84,51 @@ export function makeMirrorAudit(url: string) {
     await expect.poll(readDifferences, PATIENCE).toEqual([]);
   }
 
-  /** Waits until safe_through has passed this instant. */
-  async function expectSafe(instant: bigint): Promise<void> {
-    const isSafe = async () => (await readSafeThrough(pool)) > instant;
-    await expect.poll(isSafe, PATIENCE).toBe(true);
+  /**
+   * Lets the provider rest, and waits until the mirror is equal to it and proves that. Nothing went back or was claimed
+   * falsely meanwhile. Returns the figures of the run, with the requests that were beyond the provider's limits.
+   */
+  async function expectConverged(provider: FaultProvider) {
+    await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+    const quietAt = provider.sandbox.now();
+    await expectEqual(provider);
+    await expect.poll(async () => (await readSafeThrough()) > quietAt, PATIENCE).toBe(true);
+    await expectWholeFeed(pool);
+    expect(await look(provider.readVersions)).toBe(true);
+    expect(violations).toEqual([]);
+    const [{ size: orders }, refused429] = [await provider.readTruth(), await provider.countAnswers(429)];
+    return { orders, missing: 0, refused429 };
   }
 
-  /** Every revision of every order is in the feed once. */
-  async function expectWholeFeed(): Promise<void> {
-    const { rows } = await pool.query(
-      `select reference, count(*), max(revision) from mirror.changes group by source_id, reference
-       having count(*) <> max(revision) or count(*) <> count(distinct revision)`,
+  /** The instant before which the mirror claims every change; 0 if none. */
+  async function readSafeThrough(): Promise<Instant> {
+    const [state] = await queryInstants<{ safe: Instant | null }>(
+      pool,
+      "select safe_through as safe from mirror.poll_state where source_id = 'live'",
     );
-    expect(rows).toEqual([]);
+    return state?.safe ?? 0n;
   }
 
   const close = () => pool.end();
-  return { pool, look, violations, expectDecided, expectEqual, expectSafe, expectWholeFeed, close };
+  return { pool, look, violations, expectDecided, expectEqual, expectConverged, readSafeThrough, close };
+}
+
+/** Every revision of every order is in the feed once. */
+async function expectWholeFeed(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query(
+    `select reference, count(*), max(revision) from mirror.changes group by source_id, reference
+     having count(*) <> max(revision) or count(*) <> count(distinct revision)`,
+  );
+  expect(rows).toEqual([]);
 }
 
 /** A recorded breach explains why the claim went back. */
-async function isBreach(pool: pg.Pool, from: bigint, to: bigint): Promise<boolean> {
+async function isBreach(pool: pg.Pool, from: Instant, to: Instant): Promise<boolean> {
   const { rowCount } = await pool.query(
     "select from mirror.coverage_breaches where safe_through_before >= $1 and safe_through_after <= $2",
     [from, to],
   );
   return (rowCount ?? 0) > 0;
-}
-
-export async function readSafeThrough(pool: pg.Pool): Promise<bigint> {
-  const { rows } = await pool.query<{ safe_through: string | null }>(
-    "select safe_through from mirror.poll_state where source_id = 'live'",
-  );
-  return BigInt(rows[0]?.safe_through ?? 0);
 }
 
 async function readSnapshots(pool: pg.Pool): Promise<Map<string, unknown>> {
@@ -122,27 +138,10 @@ async function readSnapshots(pool: pg.Pool): Promise<Map<string, unknown>> {
   return new Map(rows.map(({ reference, raw }) => [reference, raw]));
 }
 
-async function readKeys(pool: pg.Pool): Promise<[string, OrderKey][]> {
-  const { rows } = await pool.query<{
-    reference: string;
-    horizon: string | null;
-    gone: boolean;
-    version: string;
-    settled: boolean;
-    observed_at: string;
-    rank: number;
-    hash: string;
-  }>(
-    `select reference, horizon, gone_at is not null as gone, version, settled, observed_at, rank,
+function readKeys(pool: pg.Pool): Promise<(OrderKey & { readonly reference: string })[]> {
+  return queryInstants(
+    pool,
+    `select reference, horizon, gone_at is not null as gone, version, settled, observed_at as "observedAt", rank,
        encode(hash, 'hex') as hash from mirror.orders`,
   );
-  return rows.map(({ reference, horizon, version, observed_at, ...rest }) => [
-    reference,
-    {
-      ...rest,
-      horizon: horizon === null ? null : BigInt(horizon),
-      version: BigInt(version),
-      observedAt: BigInt(observed_at),
-    },
-  ]);
 }

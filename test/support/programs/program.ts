@@ -132,11 +132,10 @@ export const LIVE_ENV = {
   LOG_FORMAT: "json",
 };
 
+export type Role = "web" | "worker" | "poller" | "up";
+
 /** Starts a role with those variables, changed by `env`; resolves when it is ready. */
-export async function startRole(
-  role: "web" | "worker" | "poller" | "up",
-  env: Record<string, string>,
-): Promise<RunningProgram> {
+export async function startRole(role: Role, env: Record<string, string>): Promise<RunningProgram> {
   const program = startProgram([role], { ...LIVE_ENV, ...env });
   await program.waitFor(role === "up" ? /poller is ready/ : new RegExp(`${role} is ready`));
   return program;

@@ -1,7 +1,6 @@
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { startFaultProxy, type FaultProxy } from "../faults/faultProxy.ts";
-import { through } from "../faults/faultWorld.ts";
+import { startFaultProxy, through, type FaultProxy } from "../faults/faultProxy.ts";
 import { makeTestSandbox, readLiveOrders, type TestSandbox } from "./testSandbox.ts";
 import { WEBHOOK_SECRET } from "../signing/signing.ts";
 
