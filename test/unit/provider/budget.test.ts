@@ -108,18 +108,19 @@ async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyNam
   return permit;
 }
 
-/** A budget after an answer with these headers. */
+/** A budget after an answer with these headers, which came 200 ms after the beginning. */
 async function openAfter(policy: PolicyName, fields: Partial<RateLesson>) {
   const { clock, budget } = open();
   const permit = await grantOne(clock, budget, policy);
+  await clock.runUntil(200);
   const refused = permit.learn(lesson(fields));
   permit.release();
   return { clock, budget, refused };
 }
 
-it("an hour of more requests than the provider accepts lists at most 18 times in any ten seconds, spaced from each answer", async () => {
+it("ten minutes of more requests than the provider accepts lists at most 18 times in any ten seconds, spaced from each answer", async () => {
   const clock = makeSimulatedClock();
-  const requests: Request[] = Array.from({ length: 7_000 }, (_, index) => ({
+  const requests: Request[] = Array.from({ length: 1_200 }, (_, index) => ({
     atMs: index,
     policy: "order-list",
     priority: PRIORITIES[index % PRIORITIES.length]!,
@@ -127,13 +128,13 @@ it("an hour of more requests than the provider accepts lists at most 18 times in
     counted: (index % 11) / 10,
   }));
   const sent = play(clock, makeBudget({ clock }), requests);
-  await clock.runUntil(HOUR_MS);
+  await clock.runUntil(600_000);
   const starts = sent.map(({ startedAtMs }) => startedAtMs);
   const counted = sent.map(({ countedAtMs }) => countedAtMs);
   expect(busiestWindow(counted)).toBeLessThanOrEqual(18);
   expect(busiestWindow(counted, 1_000)).toBe(2);
   expect(busiestWindow(starts, 1_000)).toBe(2);
-  expect(sent.length).toBeGreaterThan(0.9 * 1.8 * 3_600);
+  expect(sent.length).toBeGreaterThan(0.9 * 1.8 * 600);
 });
 
 describe("any arrivals of requests", () => {
@@ -185,10 +186,11 @@ it("does not delay other policies behind a refused one, and refetches behind a w
     { policy: "order-list", remaining: 0, resetMs: 20_000 },
     { policy: "sustained", remaining: 120, resetMs: 20_000 },
   ];
-  const { clock, budget } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
+  const { clock, budget, refused } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
+  expect(refused).toEqual(["order-list"]);
   void acquire(budget, { policy: "order-list", priority: "poll" });
   const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
-  expect(Math.max(first, second)).toBeLessThan(200);
+  expect(Math.max(first, second)).toBeLessThan(400);
 });
 
 describe("learning from answers", () => {
@@ -203,19 +205,9 @@ describe("learning from answers", () => {
     ["the reset when nothing remains", { remaining: left(0, 4_000) }, 4_000],
     ["one window when nothing remains and the reset is unknown", { remaining: left(0, null) }, WINDOW_MS],
     ["its usual turn after generous headers", { remaining: left(999, 0) }, 556],
-  ])("waits for %s", async (_, fields, grantedAtMs) => {
+  ])("waits for %s", async (_, fields, waitMs) => {
     const { clock, budget } = await openAfter("order-list", fields);
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([grantedAtMs]);
-  });
-
-  it("sends nothing of a refused policy before the end of Retry-After, to the millisecond", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
-    const spentEntry = { policy: "order-list", remaining: 0, resetMs: 1_000 };
-    await clock.runUntil(200);
-    expect(permit.learn(lesson({ refusedForMs: 7_000, remaining: [spentEntry] }))).toEqual(["order-list"]);
-    permit.release();
-    expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([200 + waitMs]);
   });
 
   it("keeps a longer refusal when a request under way is refused for a shorter time", async () => {
@@ -232,15 +224,15 @@ describe("learning from answers", () => {
   it("holds all policies of a refused request when the answer names none", async () => {
     const { clock, budget, refused } = await openAfter("order-list", { refusedForMs: 7_000 });
     expect(refused).toEqual(["order-list", "sustained"]);
-    expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_000]);
+    expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_200]);
   });
 
   it("leaves what others under way may need: with fewer than that, it waits for the reset", async () => {
     const remaining = (count: number) => [{ policy: "geocoding", remaining: count, resetMs: 4_000 }];
     const enough = await openAfter("geocoding", { remaining: remaining(7) });
-    expect((await grantTimes(enough.clock, enough.budget, "geocoding", 1))[0]).toBe(0);
+    expect((await grantTimes(enough.clock, enough.budget, "geocoding", 1))[0]).toBe(200);
     const scarce = await openAfter("geocoding", { remaining: remaining(6) });
-    expect(await grantTimes(scarce.clock, scarce.budget, "geocoding", 1)).toEqual([4_000]);
+    expect(await grantTimes(scarce.clock, scarce.budget, "geocoding", 1)).toEqual([4_200]);
   });
 
   it("lists once in an interval when every read counts, spaced from the answer", async () => {
@@ -287,31 +279,39 @@ describe("learning from answers", () => {
   it("assigns an unknown policy to the endpoint that answered", async () => {
     const spent = { remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] };
     const { clock, budget } = await openAfter("geocoding", spent);
-    expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([HOUR_MS]);
+    expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(300);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([HOUR_MS + 200]);
     const again = await openAfter("geocoding", spent);
-    expect(await grantTimes(again.clock, again.budget, "geocoding", 1)).toEqual([30_000]);
+    expect(await grantTimes(again.clock, again.budget, "geocoding", 1)).toEqual([30_200]);
   });
 });
 
-it("aborting leaves the queue with the signal's reason, uses no request, and keeps neither signal nor process", async () => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  onTestFinished(() => void vi.useRealTimers());
-  const control = new AbortController();
-  const { signal } = control;
-  const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
-  const { clock, budget } = await openAfter("order-list", { refusedForMs: 5_000, remaining });
-  const ask = () => acquire(budget, { policy: "order-list", priority: "poll", signal });
-  // The first one waits for its time, the second for its turn; the third comes too late.
-  const waiting = [ask(), ask()];
-  const reason = new Error("shutting down");
-  await clock.runUntil(100);
-  expect(vi.getTimerCount()).toBe(2);
-  control.abort(reason);
-  for (const asked of [...waiting, ask()]) await expect(asked).rejects.toBe(reason);
-  expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([5_000]);
-  const kept = new AbortController();
-  await budget.run({ policy: "sustained", priority: "poll", signal: kept.signal }, async () => undefined);
-  expect([control, kept].flatMap((each) => getEventListeners(each.signal, "abort"))).toEqual([]);
-  expect(vi.getTimerCount()).toBe(0);
-});
+it.each([
+  ["for a time", 5_000, 5_000],
+  ["for its turn", null, 1_156],
+])(
+  "who is aborted while it waits %s gets the reason, uses no request, and keeps nothing",
+  async (_, refusedForMs, next) => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { clock, budget } = open();
+    const control = new AbortController();
+    const { signal } = control;
+    const ask = () => acquire(budget, { policy: "order-list", priority: "poll", signal });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson({ refusedForMs }));
+    const waiting = [ask(), ask()];
+    if (refusedForMs !== null) permit.release();
+    await clock.runUntil(600);
+    const reason = new Error("shutting down");
+    control.abort(reason);
+    expect(vi.getTimerCount()).toBe(0);
+    permit.release();
+    for (const asked of [...waiting, ask()]) await expect(asked).rejects.toBe(reason);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([next]);
+    const kept = new AbortController();
+    await budget.run({ policy: "sustained", priority: "poll", signal: kept.signal }, async () => undefined);
+    expect([signal, kept.signal].flatMap((each) => getEventListeners(each, "abort"))).toEqual([]);
+    expect(vi.getTimerCount()).toBe(0);
+  },
+);

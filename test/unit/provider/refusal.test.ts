@@ -1,84 +1,66 @@
 import { describe, expect, it } from "vitest";
-import { makeRefusalError, NO_REFUSAL, readRefusal, readRequestId } from "../../../src/provider/errors.ts";
+import { makeRefusalError, readRefusal, readRequestId } from "../../../src/provider/errors.ts";
 
-const refuse = (status: number, code: string | null, namesOrder = false) =>
+const refuse = (
+  status: number,
+  code: string | null,
+  more: { namesOrder?: boolean; retryAfterMs?: number } = {},
+) =>
   makeRefusalError({
     endpoint: "POST /v1/orders",
-    namesOrder,
+    namesOrder: false,
     status,
     refusal: { code, message: "Jane, +31 6 1234", requestId: "req_7" },
     retryAfterMs: null,
     policy: null,
+    ...more,
   });
 
 describe("the typed error of a refusal", () => {
-  it.each([
-    [401, "invalid_api_key", "key_refused"],
-    [402, "subscription_inactive", "refused"],
-    [404, "order_not_found", "not_found"],
-    [422, "constructor", "refused"],
-    [418, null, "refused"],
+  it.each<[status: number, code: string | null, failure: string, retry: "never" | "later", fix?: RegExp]>([
+    [401, "invalid_api_key", "key_refused", "never", /^check the key/],
+    [401, null, "key_refused", "never", /^check the key/],
+    [401, "order_not_found", "key_refused", "never", /^check the key/],
+    [402, "subscription_inactive", "refused", "never", /^pay/],
+    [404, "order_not_found", "not_found", "never"],
     // Any web server answers this for a wrong address; only the code means a missing order.
-    [404, null, "refused"],
-    [401, null, "key_refused"],
-    [401, "order_not_found", "key_refused"],
-    [429, "rate_limit_exceeded", "rate_limited"],
-    [429, null, "rate_limited"],
-    [302, null, "refused"],
-    [500, null, "unavailable"],
-    [503, "order_not_found", "unavailable"],
-  ])("for %i %s is %s, with its facts and nothing from the message", (status, code, failure) => {
+    [404, null, "refused", "never"],
+    [422, "constructor", "refused", "never"],
+    [418, null, "refused", "never"],
+    [429, "rate_limit_exceeded", "rate_limited", "never"],
+    [429, null, "rate_limited", "never"],
+    [302, null, "refused", "never", /DELIVERY_BASE_URL/],
+    [500, null, "unavailable", "later"],
+    [503, "order_not_found", "unavailable", "later"],
+  ])("for %i %s is %s, with its facts and nothing from the message", (status, code, failure, retry, fix) => {
     const error = refuse(status, code);
-    expect(error).toMatchObject({ failure, status, code, requestId: "req_7" });
+    expect(error).toMatchObject({ failure, status, code, requestId: "req_7", retry });
     expect(error.message).not.toMatch(/Jane|1234/);
     expect(error.message).toContain("POST /v1/orders");
+    expect(error.fix ?? "").toMatch(fix ?? /^$/);
   });
 
   it.each([404, 410])("is a missing order for %i only if it says so: any gateway answers that", (status) => {
-    for (const code of [null, "not_found", "invalid_api_key"]) {
-      expect(refuse(status, code, true)).toMatchObject({
-        failure: "unavailable",
-        retry: "later",
-        status,
-        code,
-      });
-    }
-    expect(refuse(status, "order_not_found", true)).toMatchObject({ failure: "not_found", retry: "never" });
-    expect(refuse(status, null)).toMatchObject({ failure: "refused" });
+    const namesOrder = true;
+    for (const code of [null, "not_found", "invalid_api_key"])
+      expect(refuse(status, code, { namesOrder })).toMatchObject({ failure: "unavailable", retry: "later" });
+    expect(refuse(status, "order_not_found", { namesOrder })).toMatchObject({ failure: "not_found" });
   });
 
-  it("states whether to retry never, later, or after the given wait", () => {
-    expect(refuse(422, "no_shift_coverage").retry).toBe("never");
-    expect(refuse(302, null).retry).toBe("never");
-    expect(refuse(500, null).retry).toBe("later");
-    const answer = {
-      endpoint: "GET /v1/orders",
-      namesOrder: false,
-      refusal: NO_REFUSAL,
-      retryAfterMs: 7_000,
-    };
-    expect(makeRefusalError({ ...answer, status: 503, policy: null })).toMatchObject({
-      retry: { afterMs: 7_000 },
-      failure: "unavailable",
-    });
-    const limited = makeRefusalError({ ...answer, status: 429, policy: "order-list" });
-    expect(limited).toMatchObject({ retry: { afterMs: 7_000 }, policy: "order-list" });
-    expect(limited.message).toBe('GET /v1/orders was refused: no code, by "order-list", for 7 s (HTTP 429)');
+  it.each([429, 503])("of %i has the wait that it asks for", (status) => {
+    const error = refuse(status, null, { retryAfterMs: 6_500 });
+    expect(error.retry).toEqual({ afterMs: 6_500 });
+    if (status === 429)
+      expect(error.message).toBe("POST /v1/orders was refused: no code, for 7 s (HTTP 429, request req_7)");
   });
 });
 
 describe("reading the body of a refusal", () => {
-  it("finds code, message and request id", () => {
-    const body = { error: { code: "order_not_found", message: "no" }, request_id: "req_1" };
+  it.each([
+    { error: { code: "order_not_found", message: "no" }, request_id: "req_1" },
+    { code: "order_not_found", message: "no", request_id: "req_1" },
+  ])("finds code, message and request id in %j", (body) => {
     expect(readRefusal(body)).toEqual({ code: "order_not_found", message: "no", requestId: "req_1" });
-  });
-
-  it("finds a code and message at the top level, too", () => {
-    expect(readRefusal({ code: "order_not_found", message: "no" })).toEqual({
-      code: "order_not_found",
-      message: "no",
-      requestId: null,
-    });
   });
 
   it.each([
@@ -98,8 +80,7 @@ describe("reading the body of a refusal", () => {
 
   it("accepts only a short plain word as a request id", () => {
     expect(readRequestId({ request_id: "req_01H-x.y:z" })).toBe("req_01H-x.y:z");
-    expect(readRequestId({ request_id: "Jane Doe" })).toBeNull();
-    expect(readRequestId({ request_id: "x".repeat(129) })).toBeNull();
-    expect(readRequestId({ request_id: 7 })).toBeNull();
+    for (const request_id of ["Jane Doe", "x".repeat(129), 7])
+      expect(readRequestId({ request_id })).toBeNull();
   });
 });
