@@ -83,7 +83,7 @@ grant update (paused_at, resumed_at, receives_events) on mirror.sources to order
 grant insert on mirror.period_requests to order_mirror_web;
 -- People pause, resume, try and remove endpoints of outgoing webhooks, and have messages sent again. The policies of the
 -- table let web end no delivery.
-grant update (paused_at), delete on mirror.outgoing_endpoints to order_mirror_web;
+grant update (paused_at, resumed_at), delete on mirror.outgoing_endpoints to order_mirror_web;
 grant insert (endpoint_id, source_id, event_type), delete,
   update (delivery_id, state, attempts, next_attempt_at, delivered_at, created_at)
   on mirror.outgoing_deliveries to order_mirror_web;

@@ -8,6 +8,7 @@ create table mirror.outgoing_endpoints (
   disputed_at     timestamptz,
   position        bigint not null default 0,
   paused_at       timestamptz,
+  resumed_at      timestamptz,
   failures_in_row integer not null default 0,
   sends_from      timestamptz not null default '-infinity',
   created_at      timestamptz not null default clock_timestamp()
@@ -16,6 +17,7 @@ comment on table  mirror.outgoing_endpoints             is 'The endpoints for ch
 comment on column mirror.outgoing_endpoints.definition  is 'Digest of the endpoint in the list that is in force. A process with another one neither plans nor sends.';
 comment on column mirror.outgoing_endpoints.listed_at   is 'When a running worker last listed it like this.';
 comment on column mirror.outgoing_endpoints.disputed_at is 'When a running worker last listed it with another content, while this one was in force.';
+comment on column mirror.outgoing_endpoints.resumed_at  is 'When a person last ended a pause: what was not sent during it is late from then on. Null if none did.';
 comment on column mirror.outgoing_endpoints.sends_from  is 'For an endpoint with a rate: when the messages that were taken will be spread out.';
 
 create table mirror.outgoing_deliveries (

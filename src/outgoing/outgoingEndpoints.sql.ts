@@ -68,7 +68,8 @@ export async function setEndpointPaused(
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with changed as materialized (
-       update mirror.outgoing_endpoints set paused_at = case when $2 then clock_timestamp() end
+       update mirror.outgoing_endpoints set paused_at = case when $2 then clock_timestamp() end,
+         resumed_at = case when $2 then resumed_at else clock_timestamp() end
        where endpoint_id = $1 and (paused_at is null) = $2 returning endpoint_id
      ), due as (
        update mirror.outgoing_deliveries set next_attempt_at = clock_timestamp()

@@ -23,6 +23,8 @@ export interface OutgoingEndpoint {
   readonly failuresInRow: number;
   /** Time at which a person paused it; null: not paused. */
   readonly pausedAt: number | null;
+  /** Time at which a person last ended a pause; null if there was none. */
+  readonly resumedAt: number | null;
   /** Time at which a running worker last listed it; null: one does. */
   readonly unlistedSince: number | null;
   /** Whether a running worker lists it with another content than the one in force. */
@@ -55,6 +57,7 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
        w.failures_in_row as "failuresInRow",
        extract(epoch from e.paused_at)::float8 as "pausedAt",
+       extract(epoch from e.resumed_at)::float8 as "resumedAt",
        case when e.listed_at < clock_timestamp() - interval '1 minute'
             then extract(epoch from e.listed_at)::float8 end as "unlistedSince",
        coalesce(e.disputed_at > clock_timestamp() - interval '30 seconds', false) as disputed
@@ -72,6 +75,10 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
 
 const toInstant = (seconds: number | null): Instant | null =>
   seconds === null ? null : BigInt(Math.round(seconds * 1_000)) * 1_000_000n;
+
+/** Since when a change is due that it has not: nothing is sent in a pause. */
+const dueSince = ({ oldestPendingAt, resumedAt }: OutgoingEndpoint): Instant | null =>
+  toInstant(oldestPendingAt && Math.max(oldestPendingAt, resumedAt ?? 0));
 
 /** Attempts are made, and fail. */
 const isFailing = ({ pausedAt, unlistedSince, failuresInRow, pending }: OutgoingEndpoint) =>
@@ -93,7 +100,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     page: "/ops/outgoing",
     button: "outgoing-pause",
     holds: isFailing,
-    since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
+    since: dueSince,
     cause: ({ endpointId, failuresInRow, pending }) =>
       `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
   },
@@ -126,7 +133,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     page: "/ops/outgoing",
     holds: (endpoint) =>
       endpoint.oldestPendingAt !== null && endpoint.pausedAt === null && !isFailing(endpoint),
-    since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
+    since: dueSince,
     cause: ({ endpointId, unlistedSince, pending }) =>
       unlistedSince === null
         ? `A change for ${endpointId} was not delivered yet, with ${pending} messages waiting.`

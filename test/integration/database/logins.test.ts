@@ -102,7 +102,7 @@ const WRITABLE_BY_WEB = [
   "ops_actions: insert, update affected",
   "ops_sessions: delete, insert, update",
   "outgoing_deliveries: delete, insert endpoint_id event_type source_id, update attempts created_at delivered_at delivery_id next_attempt_at state",
-  "outgoing_endpoints: delete, update paused_at",
+  "outgoing_endpoints: delete, update paused_at resumed_at",
   "pending: insert",
   "period_requests: insert",
   "quarantine: delete, update",

@@ -193,6 +193,7 @@ const endpoint = {
   newestDeliveredAt: null,
   failuresInRow: 3,
   pausedAt: null,
+  resumedAt: null,
   nextAttemptAt: null,
   late: true,
   unlistedSince: null,
@@ -234,6 +235,11 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     "OrderMirrorOutgoingLate",
     { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 599 }] },
     { endpoints: [LATE] },
+  ],
+  [
+    "OrderMirrorOutgoingLate",
+    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 9_000, resumedAt: LOOKED_AT - 599 }] },
+    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 9_000, resumedAt: LOOKED_AT - 600 }] },
   ],
   // Nothing is planned, or no worker lists it: whatever failed before.
   ["OrderMirrorOutgoingLate", { endpoints: [IDLE] }, { endpoints: [{ ...endpoint, pending: 0 }] }],
