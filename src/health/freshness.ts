@@ -34,11 +34,15 @@ export function judgeFreshness(source: Standing): Freshness {
 }
 
 function explainAge(source: Standing): readonly [why: string | null, since: Instant | null] {
-  const { pausedAt, leaderlessSince, trouble, failingSince } = source;
+  const { now, pausedAt, leaderlessSince, trouble, failingSince, lastCycleEndedAt } = source;
   if (pausedAt !== null) return ["Polling is paused", pausedAt];
   if (leaderlessSince !== null) return ["No poller runs", leaderlessSince];
   if (trouble !== null) return [TROUBLES[trouble], failingSince];
-  return ["No poll has ended", null];
+  if (source.clockErrorSeconds !== null)
+    return ["The provider's clock differs from the database's", source.clockWrongSince];
+  const hasEnded =
+    lastCycleEndedAt !== null && now <= addSeconds(lastCycleEndedAt, secondsOfPolls(2, source));
+  return [hasEnded ? null : "No poll has ended", null];
 }
 
 /** Whether the source is read and proved as recently as it can be. */

@@ -9,32 +9,34 @@ import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 // The audit log: each action on a page is recorded before it is carried out, see `runAudited`; commands record theirs
 // in the same way.
 
-/**
- * Carries out an action, which returns how much it affected, and leads back to the page where it was pressed, which
- * says so; to `address` if that is unknown.
- */
+/** Where an action leads: to `page`, by default where it was pressed, which says what was done; else to `otherwise`. */
+interface Way {
+  readonly page?: string | null | undefined;
+  readonly otherwise?: string;
+}
+
+/** Carries out an action, which returns how much it affected, and leads on. */
 export async function runAudited(
   pool: Pool,
   response: Response,
   action: Omit<OpsAction, "role" | "person">,
   run: () => Promise<number>,
-  address = "/ops/actions",
+  way: Way = {},
 ): Promise<void> {
   const actionId = await beginAction(pool, { ...viewerOf(response), ...action });
   const affected = await run();
   await endAction(pool, { actionId, affected });
-  leadBack(response, { action: action.action, target: action.target, affected }, address);
+  leadBack(response, { action: action.action, target: action.target, affected }, way);
 }
 
-/** Leads back to the page where an action was pressed, with what it has done. */
+/** Leads on from an action, with what it has done. */
 export function leadBack(
   response: Response,
   { action, target, affected }: { action: string; target: string; affected: number },
-  address = "/ops/actions",
+  { page = pressedOn(response), otherwise = "/ops/actions" }: Way = {},
 ): void {
-  const page = pressedOn(response);
-  const done = new URLSearchParams({ did: action, on: target, many: String(affected) });
-  redirect(response, page === null ? address : `${page}?${done.toString()}`);
+  const done = new URLSearchParams({ did: action, on: target, many: String(affected) }).toString();
+  redirect(response, page === null ? otherwise : `${page}${page.includes("?") ? "&" : "?"}${done}`);
 }
 
 /** Actions that people look for in the log. */

@@ -21,7 +21,16 @@ import { guardWrites, makeLogin } from "./login/login.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.ts";
-import { setViewer, makeAssetRouter, redirect, sendRefusal, setBasePath, viewerOf } from "./page.ts";
+import {
+  basePathOf,
+  makeAssetRouter,
+  pressedOn,
+  redirect,
+  sendRefusal,
+  setBasePath,
+  setViewer,
+  viewerOf,
+} from "./page.ts";
 import { makeQueueDashboard } from "./queues/queueBoard.ts";
 import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeRemedyRoutes, sayDone } from "./remedies.ts";
@@ -110,6 +119,8 @@ const setHeaders: RequestHandler = (request, response, next) => {
   next();
 };
 
+/** What is said to somebody who pressed a button. */
+const PRESSED = "Whether what you pressed was done is not known: look once the page answers again.";
 const NO_DATABASE =
   "On our side: bring Postgres back; `order-mirror doctor` says what is wrong with it. Events are refused meanwhile, so the provider sends them again or polling repairs them. This page tries again every few seconds.";
 /** A page that nobody has asked for again for so long is about another outage. */
@@ -124,7 +135,7 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     const since = `${new Date(away.since).toISOString().slice(0, 19)}Z`;
     return `The database does not answer (seen since ${since}), so the state of the mirror is unknown. ${NO_DATABASE}`;
   };
-  return (error: unknown, _request, response, next) => {
+  return (error: unknown, { method }, response, next) => {
     const status = statusOfBadForm(error);
     if (status !== undefined && !response.headersSent)
       return sendRefusal(response, status, "The form could not be read.");
@@ -132,8 +143,12 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     if (response.headersSent) return next(error);
     const isAway = classifyDatabaseError(error) === "transient";
     const sentence = error instanceof UnavailableError ? error.message : isAway && describeAway();
-    if (sentence !== false)
-      return sendRefusal(response.set({ "Retry-After": "5", Refresh: "5" }), 503, sentence);
+    if (sentence !== false) {
+      const isRead = method === "GET" || method === "HEAD";
+      const back = basePathOf(response) + (pressedOn(response) ?? "/ops");
+      response.set({ "Retry-After": "5", Refresh: isRead ? "5" : `5; url=${back}` });
+      return sendRefusal(response, 503, isRead ? sentence : `${sentence} ${PRESSED}`);
+    }
     sendRefusal(response, 500, "Something went wrong; the log has the details.");
   };
 }

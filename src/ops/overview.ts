@@ -151,7 +151,11 @@ function sayMargin({ facts }: Overview): string {
     Number((one.safeThrough ?? 0n) - (other.safeThrough ?? 0n)),
   )[0];
   const seconds = earliest?.marginSeconds ?? null;
-  return seconds === null ? "" : `; ${describeChosenSpan(seconds)} of it are the margin`;
+  // After it was raised, the data are for a while younger than that.
+  const age = earliest === undefined ? null : secondsSince(facts.now, earliest.safeThrough);
+  return seconds === null || age === null || age < seconds
+    ? ""
+    : `; ${describeChosenSpan(seconds)} of it are the margin`;
 }
 
 const TILES: readonly Tile[] = [
@@ -355,7 +359,8 @@ function renderResolved({ facts: { recorded } }: Overview): Html {
 /** The worst answer's mood: the verdict is as good as its tiles. */
 function moodOf(overview: Overview): Mood {
   const moods = answerQuestions(overview).map(({ mood }) => mood);
-  return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
+  const otherwise = overview.facts.sources.length === 0 ? "neither" : "good";
+  return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? otherwise;
 }
 
 /**

@@ -47,13 +47,19 @@ export function redirect(response: Response, address: string): void {
   response.redirect(303, basePathOf(response) + address);
 }
 
-/** The page where a form was sent from, as far as the browser says so: an address of ours, without its query. */
+/**
+ * The page where a form was sent from, as far as the browser says so: an address of ours with its choice, but without
+ * what it says of an earlier action.
+ */
 export function pressedOn(response: Response): string | null {
   const { referer = "" } = response.req.headers;
-  const { pathname = "" } = URL.canParse(referer) ? new URL(referer) : {};
+  if (!URL.canParse(referer)) return null;
+  const { pathname, searchParams } = new URL(referer);
   const basePath = basePathOf(response);
   const path = pathname.startsWith(basePath) ? pathname.slice(basePath.length) : "";
-  return /^\/ops(?:\/|$)/.test(path) && !path.startsWith("/ops/login") ? path : null;
+  if (!/^\/ops(?:\/|$)/.test(path) || path.startsWith("/ops/login")) return null;
+  for (const name of ["did", "on", "many"]) searchParams.delete(name);
+  return searchParams.size === 0 ? path : `${path}?${searchParams.toString()}`;
 }
 
 /** Shows a sentence on top of the page that is sent: what an action has done. */

@@ -9,6 +9,7 @@ import {
   type QuarantinedInput,
   type QuarantineFilter,
 } from "../../apply/quarantine.sql.ts";
+import type { QUARANTINE_REASONS } from "../../apply/subject.ts";
 import { runAudited, leadBack } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
 import { html, type Html } from "../../html/html.ts";
@@ -24,6 +25,7 @@ import { redactDocument } from "../orders/snapshotDiff.ts";
 import {
   mayAct,
   parseForm,
+  pressedOn,
   readFormField,
   sendRefusal,
   sendPage,
@@ -59,9 +61,14 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const choice = readChoice(request);
     if (choice === null) return sendRefusal(response, 400, INCOMPLETE);
     const { filter, throughId, target } = choice;
-    await runAudited(pool, response, { action: "retry", sourceId: filter.sourceId, target }, async () => {
+    const replay = async () => {
       const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
       return events + reads;
+    };
+    // The page of an entry ends with it.
+    const page = pressedOn(response)?.replace(/^\/ops\/quarantine\/.*/, "/ops/quarantine");
+    await runAudited(pool, response, { action: "retry", sourceId: filter.sourceId, target }, replay, {
+      page,
     });
   });
   router.post("/dismiss", parseForm, async (request, response) => {
@@ -93,10 +100,14 @@ function readChoice(
 
 const readNumber = (text: string) => (NUMBER.test(text) ? text : null);
 
+interface Meaning {
+  readonly name: string;
+  readonly why: string;
+  readonly mend: string;
+}
+
 /** Each quarantine reason, with its meaning and remedy. */
-const REASONS: Readonly<
-  Record<string, { readonly name: string; readonly why: string; readonly mend: string }>
-> = {
+const REASONS: Readonly<Record<(typeof QUARANTINE_REASONS)[number], Meaning>> = {
   wrong_mode: {
     name: "Test/live mix-up",
     why: "A live order arrived for a test source, or the other way round; the two must never mix.",
@@ -117,6 +128,11 @@ const REASONS: Readonly<
     why: "A field that is needed to compare orders is missing or invalid.",
     mend: "Process it again after an update of this program, or read the order again on its page.",
   },
+  unreadable_created: {
+    name: "Unreadable creation time",
+    why: "The event does not say when it was created, or not as a time, so it cannot be compared with reads.",
+    mend: "Ask the provider what it sent. Process it again after an update of this program that can read it.",
+  },
   unreadable_singly: {
     name: "Cannot be read again",
     why: "The single read of this order keeps failing; the provider's answer is shown here.",
@@ -135,9 +151,9 @@ const REASONS: Readonly<
 };
 
 /** A reason for people; one that this program version does not know as it is stored. */
-function describeReason(reason: string): { name: string; why: string; mend: string } {
+function describeReason(reason: string): Meaning {
   return (
-    REASONS[reason] ?? {
+    (REASONS as Readonly<Record<string, Meaning>>)[reason] ?? {
       name: reason,
       why: "This program version does not know this reason.",
       mend: "Process it again.",

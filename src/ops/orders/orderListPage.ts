@@ -23,7 +23,14 @@ import {
   type SearchHit,
 } from "../../orders/orderList.sql.ts";
 import { readField, redirect, sendRefusal, renderPaging, sendPage, type Page } from "../page.ts";
-import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
+import {
+  describeCount,
+  describeWord,
+  linkEvent,
+  renderFirstSteps,
+  renderFreshness,
+  renderSentence,
+} from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
 import { TEXT_LENGTH_MAX } from "../lists/choice.ts";
@@ -270,16 +277,19 @@ function renderNothing({ query, sources }: OrderListPage): Html {
     ${renderFirstSteps(sources)}`;
 }
 
-function describeMatches({ counts, orders, query, hasMore }: OrderListPage): string {
+function describeMatches({ counts, orders, query, hasMore }: OrderListPage): Html {
   const shown = orders?.length ?? 0;
   // Orders without this time are not in a list sorted by it.
   const placed = query.sort === "delivery" && query.is !== "late" ? ", of those with a planned delivery" : "";
   const of = VIEWS.find(([, , { is }]) => is === query.is)?.[1];
-  const count = of === undefined ? (hasMore ? undefined : shown) : counts?.[of];
-  if (count === undefined) return `${shown} shown; there are more`;
+  const isWhole = orders !== undefined && !hasMore && query.after === null;
+  const count = (of && counts?.[of]) ?? (isWhole ? shown : undefined);
+  if (count === undefined)
+    return html`${orders === undefined ? "Not counted" : `${shown} shown; there are more`}`;
   const file =
     count > COUNTED_MAX ? `; a file has ${describeCount(COUNTED_MAX)}, \`order-mirror export\` all` : "";
-  return `${describeMany(count)} ${count === 1 ? "order" : "orders"}; ${shown} shown${placed}${file}`;
+  const noun = count === 1 ? "order" : "orders";
+  return renderSentence(`${describeMany(count)} ${noun}; ${shown} shown${placed}${file}`);
 }
 
 /** A column's title; as a link if the list can be sorted by it. A second use turns the order. */

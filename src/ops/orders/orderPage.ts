@@ -60,7 +60,7 @@ export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthRe
     const read = { sourceId, references: [reference], reason: "requested by a person" };
     const action = { action: "refetch", sourceId, target: reference };
     const run = () => requestRefetches(pool, read).then(() => 1);
-    await runAudited(pool, response, action, run, orderAddress({ sourceId, reference }));
+    await runAudited(pool, response, action, run, { otherwise: orderAddress({ sourceId, reference }) });
   });
   return router;
 }

@@ -200,7 +200,7 @@ describe.each(EXPRESS)("below a path in %s", (_name, express) => {
     });
     expect([pressed.status, pressed.headers.get("location")]).toEqual([
       303,
-      expect.stringMatching(/^\/mirror\/ops\/sources\/live\?did=/),
+      expect.stringMatching(/^\/mirror\/ops\/sources\/live\?x=1&did=/),
     ]);
   });
 });

@@ -48,6 +48,18 @@ describe("every page", () => {
       503,
       expect.stringContaining("The database does not answer"),
     ]);
+    // A press is no address to come back to.
+    const pressed = (from?: string) =>
+      fetch(`${stranded.url}/ops/pause`, {
+        method: "POST",
+        headers: { Accept: "text/html", ...(from && { Referer: stranded.url + from }) },
+        body: new URLSearchParams({ source: "live" }),
+      });
+    for (const from of ["/ops/sources/live?range=7d", undefined]) {
+      const refused = await pressed(from);
+      expect(refused.headers.get("refresh")).toBe(`5; url=${from ?? "/ops"}`);
+      expect(await refused.text()).toContain("Whether what you pressed was done is not known");
+    }
     await stranded.close();
     await away.end();
   });

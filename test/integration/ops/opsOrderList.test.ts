@@ -113,6 +113,27 @@ describe("the list of orders", () => {
     expect(page).toMatch(/^source_id,reference,external_order_id,.*\r\ntest,T-007,'=1\+1,delivered,.*\r\n$/);
   });
 
+  it("says how many there are only where that was counted", async () => {
+    const run = (statement: string) => database.pool.query(statement);
+    await run(`insert into mirror.history (source_id, reference, via, verdict, status)
+      select 'test', 'T-' || lpad(n::text, 3, '0'), 'refetch', 'corrected', 'delivered' from generate_series(10, 70) n`);
+    const first = await read("/ops/orders?is=corrected");
+    expect([first.count, (await read(first.next ?? "")).count]).toEqual([
+      "50 shown; there are more",
+      "12 shown; there are more",
+    ]);
+    await run(`insert into mirror.orders select (jsonb_populate_record(o, jsonb_build_object('reference', 'X-' || n))).*
+      from mirror.orders o, generate_series(1, 10001) n where o.reference = 'T-009'`);
+    expect((await read("/ops/orders?source=test&q=X-")).page).toContain(
+      "10,000+ orders; 50 shown; a file has 10,000, <code>order-mirror export</code> all",
+    );
+    // Counting takes too long.
+    await run(`create or replace function mirror.is_open(status text, real_delivery_time timestamptz) returns boolean
+      language plpgsql as $$ begin perform pg_sleep(9); return true; end $$`);
+    expect((await read("/ops/orders?source=test&q=t-00")).count).toBe("9 orders; 9 shown");
+    expect((await read("/ops/orders?source=test")).count).toBe("50 shown; there are more");
+  });
+
   it("finds an event by its id", async () => {
     expect((await read("/ops/orders?q=evt_bad")).page).toContain('href="/ops/events/live/evt_bad"');
   });

@@ -38,8 +38,9 @@ describe("the quarantine's pages", () => {
     expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing matches this choice.");
     await query(`
       insert into mirror.quarantine (source_id, via, reason, raw)
-      select 'live', 'poll', 'wrong_mode', n::text::bytea from generate_series(1, 60) n`);
-    const first = await read("/ops/quarantine?reason=wrong_mode");
+      select 'live', 'poll', 'unreadable_created', n::text::bytea from generate_series(1, 60) n`);
+    const first = await read("/ops/quarantine?reason=unreadable_created");
+    expect(first.text).toContain("Unreadable creation time");
     const next = /href="(\/ops\/quarantine\?[^"]*after=\d+[^"]*)"/.exec(first.page)?.[1] ?? "";
     const second = await read(next.replaceAll("&amp;", "&"));
     expect(new Set([...ids(first.page), ...ids(second.page)]).size).toBe(60);
@@ -66,15 +67,22 @@ describe("the quarantine's pages", () => {
       expect(status).toBe(200);
       expect(page).not.toMatch(/action="\/ops\/quarantine\/(retry|dismiss)"/);
     }
-    expect((await post("/ops/quarantine/retry", { id: "1", through: "1" }, "viewer")).status).toBe(405);
+    expect((await post("/ops/quarantine/retry", { id: "1", through: "1" }, { role: "viewer" })).status).toBe(
+      405,
+    );
     expect(await states()).toEqual(ALL_OPEN);
   });
 });
 
 describe("an operator", () => {
   it("can have one processed again, and workers are notified", async () => {
-    const answer = await post("/ops/quarantine/retry", { id: "1", through: "1" });
-    expect(answer).toEqual({ status: 303, to: "/ops/actions" });
+    const from = "/ops/quarantine/1";
+    const { to } = await post("/ops/quarantine/retry", { id: "1", through: "1" }, { from });
+    // Its own page is no more.
+    expect(await read(to ?? "")).toMatchObject({
+      status: 200,
+      text: expect.stringContaining("✔ quarantine 1: They are processed again"),
+    });
     expect(await states()).toEqual(["2 open", "3 open"]);
     const [pending] = await query("select array_agg(seq::int) as seqs from mirror.pending");
     expect([notified, notified.length]).toEqual([pending!["seqs"], 1]);

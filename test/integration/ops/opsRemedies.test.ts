@@ -1,4 +1,6 @@
 import { expect, it } from "vitest";
+import { readHealthOnce } from "../../../src/health/health.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { fillMirror, fillOutgoing } from "../../support/pages/opsMirror.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 
@@ -14,10 +16,14 @@ await pool.query(
 const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
 const OF = { source: "live", endpoint: "erp" } as const;
 
-/** An operator's actions, the page that offers each, what the audit log says afterwards, and what came of it. */
+/**
+ * An operator's actions: the page that offers each, what that says once it is done and how to take it back, what the audit
+ * log says, and what came of it.
+ */
 const REMEDIES = [
   {
     name: "gap",
+    done: "The gaps are requested",
     of: "source",
     page: "/ops",
     says: "Read gaps live source live 1 ",
@@ -26,6 +32,7 @@ const REMEDIES = [
   },
   {
     name: "reread",
+    done: "These orders are due now",
     of: "source",
     page: "/ops",
     says: "Reread live source live 21 ",
@@ -34,6 +41,8 @@ const REMEDIES = [
   },
   {
     name: "pause",
+    done: "Polling is paused",
+    undo: "resume",
     of: "source",
     page: "/ops/sources/live",
     says: "Pause live source live 1 ",
@@ -42,6 +51,8 @@ const REMEDIES = [
   },
   {
     name: "resume",
+    done: "Polling is no longer paused",
+    undo: "pause",
     of: "source",
     page: "/ops/sources/live",
     says: "Resume live source live 1 ",
@@ -50,6 +61,8 @@ const REMEDIES = [
   },
   {
     name: "outgoing-pause",
+    done: "The endpoint is paused",
+    undo: "outgoing-resume",
     of: "endpoint",
     page: "/ops/outgoing",
     says: "Pause endpoint – endpoint erp 1 ",
@@ -58,6 +71,8 @@ const REMEDIES = [
   },
   {
     name: "outgoing-resume",
+    done: "The endpoint is no longer paused",
+    undo: "outgoing-pause",
     of: "endpoint",
     page: "/ops/outgoing",
     says: "Resume endpoint – endpoint erp 1 ",
@@ -66,6 +81,7 @@ const REMEDIES = [
   },
   {
     name: "outgoing-retry",
+    done: "The messages that were given up wait again",
     of: "endpoint",
     page: "/ops/outgoing",
     before: "update mirror.outgoing_deliveries set state = 'dead'",
@@ -75,6 +91,7 @@ const REMEDIES = [
   },
   {
     name: "outgoing-now",
+    done: "What waits is due now",
     of: "endpoint",
     page: "/ops/outgoing",
     before:
@@ -85,6 +102,7 @@ const REMEDIES = [
   },
   {
     name: "outgoing-test",
+    done: "A test waits",
     of: "endpoint",
     page: "/ops/outgoing",
     says: "Test endpoint – endpoint erp 1 ",
@@ -93,6 +111,7 @@ const REMEDIES = [
   },
   {
     name: "outgoing-remove",
+    done: "The endpoint and its messages are forgotten",
     of: "endpoint",
     page: "/ops/outgoing",
     before: "update mirror.outgoing_endpoints set listed_at = now() - interval '2 minutes'",
@@ -103,23 +122,60 @@ const REMEDIES = [
   },
 ] as const;
 
+/** The sentence on top of a page about what was done, and the names of its buttons. */
+function readDone(page: string) {
+  const [done = ""] = /<div class="done[^]*?<\/div>/.exec(page) ?? [];
+  const said = done.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  return { said, buttons: [...done.matchAll(/action="\/ops\/([\w-]+)"/g)].map(([, name]) => name) };
+}
+
 it.each(REMEDIES)(
-  "$name is offered to an operator only, is carried out, and is in the audit log",
-  async ({ name, of, page, says, sql, result, ...more }) => {
+  "$name is offered to an operator only, is carried out, said on the page where it was pressed, and in the audit log",
+  async ({ name, of, page, says, sql, result, done, ...more }) => {
     if ("before" in more) await pool.query(more.before);
     const button = `action="/ops/${name}"`;
     expect((await read(page, "viewer")).page).not.toContain(button);
-    expect((await post(`/ops/${name}`, { [of]: OF[of] }, "viewer")).status).toBe(405);
+    expect((await post(`/ops/${name}`, { [of]: OF[of] }, { role: "viewer" })).status).toBe(405);
     const offered = await read(page);
     expect(offered.page).toContain(button);
     expect(offered.text).toContain("warns" in more ? more.warns : "");
-    expect(await post(`/ops/${name}`, { [of]: OF[of] })).toEqual({ status: 303, to: "/ops/actions" });
+    const from = `${page}?range=7d&did=earlier&on=it&many=9`;
+    const { status, to } = await post(`/ops/${name}`, { [of]: OF[of] }, { from });
+    expect([status, to]).toEqual([
+      303,
+      expect.stringMatching(`^${page}\\?range=7d&did=\\w+&on=\\w+\\+\\w+&many=\\d+$`),
+    ]);
+    const { said, buttons } = readDone((await read(to ?? "")).page);
+    expect(said).toContain(`✔ ${of} ${OF[of]}: ${done}`);
+    expect(buttons).toEqual("undo" in more ? [more.undo] : []);
+    expect(readDone((await read(to ?? "", "viewer")).page)).toEqual({
+      said: expect.stringContaining(done),
+      buttons: [],
+    });
     expect((await read("/ops/actions")).text).toContain(`operator ${says}`);
     expect(await one(sql)).toEqual(result);
-    await post(`/ops/${name}`, { [of]: "nowhere" });
+    const late = await post(`/ops/${name}`, { [of]: "nowhere" }, { from: page });
+    expect(readDone((await read(late.to ?? "")).page).said).toContain("nowhere: Nothing was left to do");
     expect((await read("/ops/actions")).text).toContain(`${of} nowhere 0 `);
   },
 );
+
+it("an endpoint is not late at once after its pause, during which nothing was sent", async () => {
+  const look = async () => (await readHealthOnce({ pool, clock: systemClock, sources: [] })).holding;
+  const names = async () =>
+    (await look()).map(({ condition }) => condition.name).filter((name) => name.includes("Outgoing"));
+  await pool.query(`insert into mirror.outgoing_endpoints (endpoint_id, source_ids, position) values ('slow', '{live}', 9999);
+    insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, reference, event_type, created_at)
+    values ('slow', 'live', 1, 'R', 'order.new', now() - interval '1 hour')`);
+  expect(await names()).toEqual(["OrderMirrorOutgoingLate"]);
+  await post("/ops/outgoing-pause", { endpoint: "slow" });
+  expect(await names()).toEqual(["OrderMirrorOutgoingPaused"]);
+  await post("/ops/outgoing-resume", { endpoint: "slow" });
+  expect(await names()).toEqual([]);
+  await pool.query("update mirror.outgoing_endpoints set failures_in_row = 3 where endpoint_id = 'slow'");
+  expect(await names()).toEqual([]);
+  await pool.query("delete from mirror.outgoing_endpoints where endpoint_id = 'slow'");
+});
 
 it("an endpoint is listed with its state and its backlog", async () => {
   await pool.query("delete from mirror.outgoing_deliveries; delete from mirror.outgoing_endpoints");

@@ -47,10 +47,15 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
       .replaceAll("&quot;", '"');
     return { status: answer.status, headers: answer.headers, to: answer.headers.get("location"), page, text };
   }
-  /** Sends a form; `to` is where the answer leads. */
-  async function post(path: string, fields: Record<string, string> = {}, role: Role = "operator") {
+  /** Sends a form from a page, as a browser names it; `to` is where the answer leads. */
+  async function post(
+    path: string,
+    fields: Record<string, string> = {},
+    { role = "operator" as Role, from = "" } = {},
+  ) {
+    const headers = { ...as(role), ...(from !== "" && { Referer: url + from }) };
     const body = new URLSearchParams(fields);
-    const answer = await fetch(url + path, { method: "POST", body, headers: as(role), redirect: "manual" });
+    const answer = await fetch(url + path, { method: "POST", body, headers, redirect: "manual" });
     return { status: answer.status, to: answer.headers.get("location") };
   }
   return { database, pool, board, deps, url, as, read, post };

@@ -50,6 +50,11 @@ describe("the overview", () => {
       { safeThrough: ago(490) },
       /✔ Up to date complete up to 8 min 10 s ago; 5 min of it are the margin/,
     ],
+    [
+      "the margin was raised lately",
+      { marginSeconds: 540 },
+      /Up to date complete up to 1 min 10 s ago Lost\?/,
+    ],
     ["the margin is a day", { marginSeconds: 86_400, safeThrough: ago(86_500) }, /✔ All good\./],
     ["it is older", { safeThrough: ago(491) }, /… Fresh\? Behind: complete up to 8 min 11 s ago/],
     [
@@ -210,6 +215,13 @@ describe("the overview", () => {
     ],
   ])("promises nothing beside %s", (_what, source, expected) => {
     expect(show(source)).toMatch(expected);
+  });
+
+  it("is neither good nor bad without a source", () => {
+    const facts = makeFacts({}, { sources: [] });
+    const page = renderOverview({ facts, ...judge(facts), rateUsed: new Map() }, VIEWER);
+    expect([page.mood, page.title]).toEqual(["neither", "No source"]);
+    expect(page.body.markup).toMatch(/class="neither"[^]*none is configured yet/);
   });
 
   it("links each figure of a source to what is behind it", () => {
