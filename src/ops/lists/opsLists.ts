@@ -64,7 +64,7 @@ const REFETCHES: List = {
   filters: {
     state: {
       label: "Last read",
-      words: ["failed", "not tried"],
+      words: ["failed", "not failed"],
       where: (word) => `(${word} = 'failed') = (last_error is not null)`,
     },
   },
@@ -79,7 +79,8 @@ const REFETCHES: List = {
   ],
   keys: { next_attempt_at: "timestamptz", source_id: "text", reference: "text" },
   ascending: true,
-  from: (rows) => `mirror.refetches where ${rows}`,
+  // What was read is kept for the next proof, and waits for nothing.
+  from: (rows) => `mirror.refetches where next_attempt_at < 'infinity' and ${rows}`,
 };
 
 /** The orders behind "except for". */
@@ -110,7 +111,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   wrong_time: "refused: signed too long ago or ahead",
   no_secret: "refused: the source has no secret",
   not_stored: "failed: could not be stored",
-  other: "refused: unreadable",
+  other: "neither: unreadable, not sent whole, or while web was ending",
   answered: "answered",
   refused: "refused (429)",
   unanswered: "not answered",

@@ -99,7 +99,9 @@ describe("an order's page", () => {
       const { text, page } = await read(address);
       expect(text).toContain(`External id shop-${reference} `);
       const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(page) ?? [];
-      expect(await post(action.replaceAll("&amp;", "&"))).toEqual({ status: 303, to: address });
+      const { to } = await post(action.replaceAll("&amp;", "&"), {}, { from: address });
+      expect(to?.startsWith(address)).toBe(true);
+      expect((await read(to ?? "")).text).toContain(`✔ ${reference}: The order is read next.`);
       expect((await read(address)).text).toMatch(/Waiting for a single read: requested \d+ s ago;/);
       await pool.query(`update mirror.refetches set attempts = 1, missed_at = 1,
         next_attempt_at = clock_timestamp() + interval '90 min'`);
@@ -110,6 +112,11 @@ describe("an order's page", () => {
       expect(missed).toContain(
         "Exception : “complete up to” excludes this order, because a single read did not find it.",
       );
+      // It was read, and is only kept for the next proof.
+      await pool.query("update mirror.refetches set missed_at = null, next_attempt_at = 'infinity'");
+      expect((await read(address)).text).not.toContain("Waiting for a single read");
+      expect((await read("/ops/refetches")).text).toContain("No order waits for a single read.");
+      expect((await read("/ops/sources/live")).text).toContain("Single reads waiting 0 ");
       const { rows } = await pool.query("delete from mirror.refetches returning reference");
       expect(rows).toEqual([{ reference }]);
       const actions = await pool.query(
