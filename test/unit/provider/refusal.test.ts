@@ -47,11 +47,13 @@ describe("the typed error of a refusal", () => {
     expect(refuse(status, "order_not_found", { namesOrder })).toMatchObject({ failure: "not_found" });
   });
 
-  it.each([429, 503])("of %i has the wait that it asks for", (status) => {
+  it.each([
+    [429, "was refused: no code, for 7 s (HTTP 429, request req_7)"],
+    [503, "failed (HTTP 503, request req_7)"],
+  ])("of %i has the wait that it asks for", (status, words) => {
     const error = refuse(status, null, { retryAfterMs: 6_500 });
     expect(error.retry).toEqual({ afterMs: 6_500 });
-    if (status === 429)
-      expect(error.message).toBe("POST /v1/orders was refused: no code, for 7 s (HTTP 429, request req_7)");
+    expect(error.message).toBe(`POST /v1/orders ${words}`);
   });
 });
 
