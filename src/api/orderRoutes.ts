@@ -107,9 +107,9 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
 
 /**
  * A page of a list, without `request_id`. Each of `orders` is the unchanged JSON text of one order; `revisions` adds a
- * list with the revision of each, in the same sequence. @internal
+ * list with the revision of each, in the same sequence.
  */
-export function writePage(page: {
+function writePage(page: {
   orders: readonly ServedOrder[];
   hasMore: boolean;
   limit: number;

@@ -297,7 +297,11 @@ it("answers 503 with Retry-After and a constant body when the database does not 
     statementTimeoutMs: 500,
   });
   const stranded = await serve(makeTestApi({ pool: away }));
-  for (const path of ["/v1/orders", "/v1/orders/A"]) {
+  for (const path of [
+    "/v1/orders",
+    "/v1/orders/A",
+    "/v1/orders/A?updatedAfter=2026-11-20T10:00:00Z&wait=30",
+  ]) {
     const response = await fetch(stranded.url + path);
     expect(response.status).toBe(503);
     expect(response.headers.get("retry-after")).toBe("5");

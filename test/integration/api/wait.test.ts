@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makePool } from "../../../src/database/database.ts";
 import { makeOrderWait } from "../../../src/api/orderWait.ts";
 import { makeNews } from "../../../src/api/news.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -71,13 +70,6 @@ describe("waiting for an order", () => {
     expect(await get(path)).toMatchObject({ waited: "newer", body: { reference: "B" } });
   });
 
-  it("ends with 404 when the order does not arrive", async () => {
-    expect(await get(`B?updatedAfter=${AT}&wait=0`)).toMatchObject({
-      status: 404,
-      body: { error: { code: "order_not_found" } },
-    });
-  });
-
   it("requires updatedAfter", async () => {
     await add({ reference: "A" });
     const answer = await get("A?wait=20");
@@ -124,23 +116,5 @@ describe("many waiting requests", () => {
     await news.close();
     expect(await Promise.all(waits)).not.toContain(true);
     expect(await wait("a")).toBe(false);
-  });
-
-  it("get an error when the database is unreachable", async () => {
-    const away = makePool({
-      url: "postgres://127.0.0.1:1/none",
-      purpose: "read",
-      max: 1,
-      statementTimeoutMs: 500,
-    });
-    const news = makeNews(systemClock);
-    const orderWait = makeOrderWait({ pool: away, clock: systemClock, news });
-    const waiting = orderWait(
-      { sourceId: "live", reference: "A", instant: after },
-      { client: "a", timeoutMs: 20_000, signal },
-    );
-    await expect(waiting).rejects.toMatchObject({ code: "ECONNREFUSED" });
-    await news.close();
-    await away.end();
   });
 });

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { withoutRequestId, withRequestId } from "../../../src/api/respond.ts";
-import { writePage } from "../../../src/api/orderRoutes.ts";
 
 describe("adding request_id", () => {
   /** As of an order by itself. */
@@ -30,29 +29,6 @@ describe("adding request_id", () => {
           JSON.parse(JSON.stringify({ ...rest, request_id: requestId })),
         );
       }),
-    );
-  });
-});
-
-describe("a page", () => {
-  const paging = { hasMore: true, limit: 2, offset: 3, revisions: false };
-  const listed = (raw: string) => ({
-    raw,
-    position: { at: 0n, reference: "A" },
-    revision: 3,
-    changedAt: 1_500_000_000n,
-  });
-
-  it("has any number of orders, unchanged", () => {
-    expect(writePage({ orders: [], ...paging })).toBe('{"data":[],"hasMore":true,"limit":2,"offset":3}');
-    expect(writePage({ orders: [listed("{}"), listed('{"a":1}')], ...paging })).toBe(
-      '{"data":[{},{"a":1}],"hasMore":true,"limit":2,"offset":3}',
-    );
-  });
-
-  it("names the revision of each on request", () => {
-    expect(writePage({ orders: [listed("{}")], ...paging, revisions: true })).toBe(
-      '{"data":[{}],"hasMore":true,"limit":2,"offset":3,"revisions":[{"revision":3,"changedAt":"1970-01-01T00:00:01.5Z"}]}',
     );
   });
 });
