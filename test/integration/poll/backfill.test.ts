@@ -1,31 +1,17 @@
-import { beforeEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
-import { EMPTY_MIRROR, readPollState } from "../../support/mirror/tables.ts";
-import {
-  makeMemoryProvider,
-  secondsAgo,
-  type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
+import { openPolledMirror, pollUntil } from "../../support/mirror/livePoller.ts";
+import { readPollState } from "../../support/mirror/tables.ts";
+import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 
 const DAY = 86_400;
 const SECOND = 10n ** 9n;
 const daysAgo = (days: number) => (secondsAgo(days * DAY) / SECOND) * SECOND;
 
-const { pool, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
-let provider: MemoryProvider;
+const { pool, provider, listReferences, makeSut } = await openPolledMirror({ backfillSince: "PT1M" });
 
-beforeEach(async () => {
-  provider = makeMemoryProvider();
-  await pool.query(EMPTY_MIRROR);
-});
-
-const makeSut = (more: Partial<PollDeps> = {}) =>
-  makeLivePoller({ client: provider, pool, backfillSince: "PT1M", ...more });
 const ask = (since: bigint, until: bigint) =>
   requestPeriod(pool, { kind: "backfill", sourceId: "live", since, until });
 const read = async (id: bigint) => (await readRequest(pool, id))!;

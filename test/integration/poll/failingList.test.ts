@@ -1,26 +1,14 @@
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import type { WindowPage } from "../../../src/domain/source/orderSource.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { emptying } from "../../support/mirror/tables.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
-import {
-  makeMemoryProvider,
-  secondsAgo,
-  type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
+import { openPolledMirror, poll, pollUntil } from "../../support/mirror/livePoller.ts";
+import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 
-const { pool } = await openLiveMirror();
-let provider: MemoryProvider;
-
-beforeEach(async () => {
-  provider = makeMemoryProvider();
-  await pool.query(emptying("leases poll_state coverage refetches period_requests orders history changes"));
-});
+const { provider, pool, read, makeSut } = await openPolledMirror({ marginSeconds: 1, backfillSince: "PT2M" });
 
 const countOrders = async (pattern: string) =>
-  (await pool.query("select from mirror.orders where reference like $1", [pattern])).rowCount!;
+  (await read("select from mirror.orders where reference like $1", [pattern])).length;
 const makeUnavailable = () => new ProviderError("answered with 500", { failure: "unavailable", status: 500 });
 
 /** Answers otherwise whenever the order would be on the page. */
@@ -58,7 +46,7 @@ describe("a window that the list cannot serve", () => {
       provider.put("POISON", poisoned);
       for (let order = 0; order < 20; order += 1) provider.put(`LATER${order}`, secondsAgo(4 - order / 10));
       breakPagesWith(poisoned, fault);
-      const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT2M" });
+      const poller = makeSut();
       await requestRefetches(pool, {
         sourceId: "live",
         references: ["BEFORE"],
@@ -66,25 +54,27 @@ describe("a window that the list cannot serve", () => {
       });
       expect(await poll(poller)).toMatchObject({ refetches: 1 });
       await pollUntil(poller, async () => (await countOrders("LATER%")) === 20);
-      const isProved = async () =>
-        (await pool.query("select from mirror.proved where since > $1 and until > $1", [poisoned]))
-          .rowCount! > 0;
-      await pollUntil(poller, isProved);
-      const isNamed = async () =>
-        (await pool.query("select from mirror.poll_state where unserved_since is not null")).rowCount === 1;
-      await pollUntil(poller, isNamed);
-      const { rows } = await pool.query<{ includes: boolean; error: string; claims: boolean }>(
+      const isProvedAndNamed = async () => {
+        const [found] = await read(
+          `select from mirror.proved p join mirror.poll_state s using (source_id)
+           where p.since > $1 and unserved_since is not null`,
+          [poisoned],
+        );
+        return found !== undefined;
+      };
+      await pollUntil(poller, isProvedAndNamed);
+      const unserved = await read(
         `select unserved_since <= $1 and unserved_until > $1 as includes, unserved_error as error,
          coalesce(safe_through > $1, false) as claims from mirror.poll_state`,
         [poisoned],
       );
-      expect(rows).toEqual([{ includes: true, error: expect.stringMatching(error), claims: false }]);
+      expect(unserved).toEqual([{ includes: true, error: expect.stringMatching(error), claims: false }]);
     },
   );
 });
 
 it("an outage of the whole list leaves out no window, and costs a few requests a cycle", async () => {
-  const poller = makeLivePoller({ client: provider, pool, marginSeconds: 1, backfillSince: "PT2M" });
+  const poller = makeSut();
   await poll(poller);
   provider.put("LATER", secondsAgo(0));
   provider.before = () => {
@@ -100,13 +90,12 @@ it("an outage of the whole list leaves out no window, and costs a few requests a
   );
   provider.before = () => undefined;
   await pollUntil(poller, async () => (await countOrders("LATER")) === 1);
-  const { rows } = await pool.query("select unserved_since as unserved from mirror.poll_state");
-  expect(rows).toEqual([{ unserved: null }]);
+  expect(await read("select unserved_since as since from mirror.poll_state")).toEqual([{ since: null }]);
 });
 
 it("one failed request costs one request: the walk goes on where it was", async () => {
   provider.limitMax = 10;
-  const poller = makeLivePoller({ client: provider, pool, backfillSince: "PT10S", marginSeconds: 60 });
+  const poller = makeSut({ backfillSince: "PT10S", marginSeconds: 60 });
   await poll(poller);
   for (let order = 0; order < 60; order += 1) provider.put(`R${order}`, secondsAgo(3 - order / 100));
   const begun = provider.reads.length;
@@ -124,7 +113,7 @@ it.each([
   ["while the clocks differ", 1, 61],
 ])("a window that was read %s is no proof, whoever chose it", async (_, marginSeconds, disagreement) => {
   const providerClock = { ...provider.providerClock, disagreementSeconds: () => disagreement };
-  const poller = makeLivePoller({ client: { ...provider, providerClock }, pool, marginSeconds });
+  const poller = makeSut({ client: { ...provider, providerClock }, marginSeconds });
   await poll(poller);
   // As a process left it whose margin was shorter.
   await pool.query(
@@ -132,15 +121,10 @@ it.each([
      values ('live', 'backfill', $1, $2, $2, 'running', now())`,
     [secondsAgo(20), secondsAgo(10)],
   );
-  const readUnproved = async () =>
-    (
-      await pool.query<{ unproved: number }>(
-        "select unproved from mirror.period_requests where read_down_to <= since",
-      )
-    ).rows[0]?.unproved;
-  await pollUntil(poller, async () => (await readUnproved()) !== undefined);
-  expect(await readUnproved()).toBe(1);
-  expect((await pool.query("select from mirror.coverage where sweep = 'backfill'")).rowCount).toBe(0);
+  const readUnproved = () => read("select unproved from mirror.period_requests where read_down_to <= since");
+  await pollUntil(poller, async () => (await readUnproved()).length > 0);
+  expect(await readUnproved()).toEqual([{ unproved: 1 }]);
+  expect(await read("select from mirror.coverage where sweep = 'backfill'")).toEqual([]);
 });
 
 it("asks for shorter pages once an answer had too many bytes, and for no longer ones afterwards", async () => {
@@ -151,7 +135,7 @@ it("asks for shorter pages once an answer had too many bytes, and for no longer 
     return page;
   });
   for (let order = 0; order < 300; order += 1) provider.put(`R${order}`, secondsAgo(50 - order / 10));
-  const poller = makeLivePoller({ client: provider, pool, backfillSince: "PT2M" });
+  const poller = makeSut({ marginSeconds: 3 });
   await pollUntil(poller, async () => (await countOrders("R%")) === 300);
   const limits = provider.reads.map(({ query }) => query.limit);
   expect(limits.filter((limit) => limit > 25)).toEqual([200, 100, 50]);

@@ -1,43 +1,37 @@
-import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { PollerClosedError, type Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
-import {
-  makeMemoryProvider,
-  secondsAgo,
-  type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
+import { openPolledMirror, poll, pollUntil } from "../../support/mirror/livePoller.ts";
+import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
-const { pool, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
-let provider: MemoryProvider;
-
-beforeEach(async () => {
-  provider = makeMemoryProvider();
-  await pool.query(EMPTY_MIRROR);
-});
-
-const makeSut = (more: Partial<PollDeps> = {}) => makeLivePoller({ client: provider, pool, ...more });
+const { pool, provider, listReferences, makeSut, read } = await openPolledMirror();
 
 const readState = async () =>
-  (await pool.query<Record<string, string | null>>("select * from mirror.poll_state")).rows[0]!;
+  (await read("select * from mirror.poll_state"))[0] as Record<string, string | null>;
 const readCoverage = async () =>
-  (
-    await pool.query<{ sweep: string; since: string; until: string; begun_at: string; proved: boolean }>(
-      "select * from mirror.coverage order by coverage_id",
-    )
-  ).rows;
+  (await read("select * from mirror.coverage order by coverage_id")) as {
+    sweep: string;
+    since: string;
+    until: string;
+    begun_at: string;
+    proved: boolean;
+  }[];
 const isWhole = (instant: string | null | undefined) => BigInt(instant!) % 1_000_000_000n === 0n;
 const ageOf = (instant: string | null | undefined) => Number(systemClock.now() - BigInt(instant ?? 0)) / 1e9;
 /** Polls until the proof reaches almost the present. */
 const pollUntilSafe = (poller: Poller) =>
   pollUntil(poller, async () => ageOf((await readState())["safe_through"]) < 15);
+/** The messages that a logger has written so far. */
+function readLog() {
+  const messages: string[] = [];
+  const logger = logInto((line) => void messages.push((JSON.parse(line) as { msg: string }).msg), "info");
+  return { messages, logger };
+}
 const unavailable = () => new ProviderError("GET /v1/orders failed", { failure: "unavailable" });
 
 describe("a new source", () => {
@@ -48,16 +42,14 @@ describe("a new source", () => {
     provider.put("too old", secondsAgo(3_700));
     const poller = makeSut({ intervalSeconds: 5 });
     expect(await poll(poller)).toMatchObject({ outcome: "polled", applied: 3, unproved: 0 });
-    const { rows } = await pool.query(
-      "select reference, first_seen_via as via, settled from mirror.orders order by 1",
-    );
-    expect(rows).toEqual([
+    expect(
+      await read("select reference, first_seen_via as via, settled from mirror.orders order by 1"),
+    ).toEqual([
       { reference: "now", via: "poll", settled: false },
       { reference: "old", via: "backfill", settled: true },
       { reference: "older", via: "backfill", settled: true },
     ]);
-    const sweeps = (await readCoverage()).map(({ sweep }) => sweep);
-    expect(sweeps).toEqual(["proof"]);
+    expect((await readCoverage()).map(({ sweep }) => sweep)).toEqual(["proof"]);
     const { history_since, polled_through, safe_through } = await readState();
     expect([history_since, polled_through, safe_through].every(isWhole)).toBe(true);
     expect(ageOf(history_since)).toBeGreaterThan(3_599);
@@ -114,10 +106,10 @@ it("stamps each read with the instant of its request, as the source's clock tell
     getOrder: async (...query) => ({ ...(await provider.getOrder(...query)), requestedAt: stamps.SINGLE }),
   };
   expect(await makeSut({ client, intervalSeconds: 60 }).runOnce()).toMatchObject({ refetches: 1 });
-  const { rows } = await pool.query<{ reference: keyof typeof stamps; at: string }>(
-    "select reference, observed_at as at from mirror.orders",
-  );
-  expect(Object.fromEntries(rows.map(({ reference, at }) => [reference, BigInt(at)]))).toEqual(stamps);
+  const seen = await read("select reference, observed_at from mirror.orders");
+  expect(
+    Object.fromEntries(seen.map((one) => [one["reference"], BigInt(String(one["observed_at"]))])),
+  ).toEqual(stamps);
 });
 
 describe("the pace", () => {
@@ -273,12 +265,8 @@ describe("a provider that fails", () => {
 
   it("from the first request on has its error stored and visible", async () => {
     const refused = new ProviderError("GET /v1/branches was refused", { failure: "key_refused" });
-    const unsynchronized = { ...provider.providerClock, isSynchronized: () => false };
-    const client = {
-      ...provider,
-      providerClock: unsynchronized,
-      listBranches: () => Promise.reject(refused),
-    };
+    const providerClock = { ...provider.providerClock, isSynchronized: () => false };
+    const client = { ...provider, providerClock, listBranches: () => Promise.reject(refused) };
     expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "failed" });
     expect(await readState()).toMatchObject({
       last_error: "GET /v1/branches was refused",
@@ -302,15 +290,13 @@ describe("a provider that fails", () => {
   });
 
   it("with a refused key is asked slowly and logged once", async () => {
-    const lines: string[] = [];
-    const logger = logInto((line) => void lines.push(line), "info");
+    const { messages, logger } = readLog();
     let skippedMs = 0;
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
     const poller = makeSut({ logger, clock, leaseTtlMs: 3_600_000 });
-    const refuse = () => {
+    provider.before = () => {
       throw new ProviderError("GET /v1/orders was refused", { failure: "key_refused" });
     };
-    provider.before = refuse;
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const report = await poll(poller);
       expect(report).toMatchObject({ outcome: "failed", waitMs: 60_000 });
@@ -319,21 +305,20 @@ describe("a provider that fails", () => {
     }
     provider.before = () => undefined;
     await poll(poller);
-    const messages = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
-    expect(messages.filter((message) => message.startsWith("polling failed"))).toHaveLength(1);
-    expect(messages.filter((message) => message === "polling works again")).toHaveLength(1);
+    expect(messages.filter((message) => message.startsWith("polling"))).toEqual([
+      "polling failed; it resumes from the same place",
+      "polling works again",
+    ]);
   });
 });
 
 it("a failure beside the head sweep is not called one of polling", async () => {
-  const lines: string[] = [];
-  const poller = makeSut({ logger: logInto((line) => void lines.push(line), "info") });
+  const { messages, logger } = readLog();
+  const refuse = () => Promise.reject(new ProviderError("was refused", { failure: "rate_limited" }));
+  const poller = makeSut({ logger, client: { ...provider, getOrder: refuse } });
   await poll(poller);
-  provider.getOrder = () =>
-    Promise.reject(new ProviderError("GET /v1/orders/{reference} was refused", { failure: "rate_limited" }));
   await requestRefetches(pool, { sourceId: "live", references: ["R1"], reason: "manual" });
-  await pollUntil(poller, () => Promise.resolve(lines.length > 1));
-  const messages = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+  await pollUntil(poller, () => messages.length > 1);
   expect(messages).toContain("reading outside the head sweep failed; it will be retried later");
   expect(messages).not.toContainEqual(expect.stringMatching("polling failed"));
 });

@@ -1,7 +1,6 @@
-import { beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
-import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import {
   cancelRequest,
   finishRequests,
@@ -16,30 +15,14 @@ import {
   takeRefetches,
 } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
-import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
-import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import {
-  makeMemoryProvider,
-  secondsAgo,
-  type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { openPolledMirror, pollUntil } from "../../support/mirror/livePoller.ts";
+import { secondsAgo, type MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const HOUR = 3_600;
 const MANY = 20;
 
-const { pool, apply, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });
-let provider: MemoryProvider;
-
-beforeEach(async () => {
-  provider = makeMemoryProvider();
-  await pool.query(EMPTY_MIRROR);
-});
-
-const makeSut = (more: Partial<PollDeps> = {}) =>
-  makeLivePoller({ client: provider, pool, backfillSince: "PT1M", ...more });
+const { pool, provider, show, tell, read, makeSut } = await openPolledMirror({ backfillSince: "PT1M" });
 
 const request = (reference: string) =>
   requestRefetches(pool, { sourceId: "live", references: [reference], reason: "asked" });
@@ -53,10 +36,9 @@ async function complete(
   await meanwhile();
   await completeRefetch(pool, { sourceId: "live", refetch: refetch!, shown, differed, marginSeconds: 1 });
 }
-const readRequests = async () =>
-  (await pool.query("select reference, attempts, failures from mirror.refetches order by reference")).rows;
-
-const readProved = async () => (await pool.query("select from mirror.proved")).rowCount!;
+const readRequests = () =>
+  read("select reference, attempts, failures from mirror.refetches order by reference");
+const readExceptions = () => read("select distinct reference, kind from mirror.exceptions");
 
 /** Polls, with every wait of a request ended, until the order was read singly that many times. */
 const readSingly = (poller: Poller, times: number) =>
@@ -116,9 +98,7 @@ it("frees what reads could not show of an order, and never an event about it", a
   await pool.query(`insert into mirror.quarantine (source_id, via, reference, reason)
     values ('live', 'poll', 'R1', 'unreadable_order'), ('live', 'refetch', 'R1', 'unreadable_singly')`);
   const readReasons = async () =>
-    (await pool.query<{ reason: string }>("select reason from mirror.quarantine order by 1")).rows.map(
-      ({ reason }) => reason,
-    );
+    (await read("select reason from mirror.quarantine order by 1")).map(({ reason }) => reason);
   // Asked for again while it was read: a read that began before says nothing of what was asked for since.
   await complete(secondsAgo(HOUR), { meanwhile: () => request("R1") });
   expect(await readReasons()).toEqual(["dated_ahead", "unreadable_order", "unreadable_singly"]);
@@ -155,7 +135,6 @@ it("keeps an order that a read did not find an exception while the list is in do
   await request("R1");
   const poller = makeSut();
   await readSingly(poller, 1);
-  const readExceptions = async () => (await pool.query("select reference, kind from mirror.exceptions")).rows;
   expect(await readExceptions()).toEqual([{ reference: "R1", kind: "missing" }]);
   await pool.query("update mirror.poll_state set list_emptied_at = clock_timestamp()");
   await readSingly(poller, 2);
@@ -172,9 +151,7 @@ it.each([
   await request("R1");
   await pool.query(except);
   await readSingly(makeSut(), 1);
-  expect((await pool.query("select distinct reference from mirror.exceptions")).rows).toEqual([
-    { reference: "R1" },
-  ]);
+  expect(await readExceptions()).toMatchObject([{ reference: "R1" }]);
 });
 
 it("reads an order until its version is settled, however many reads failed before", async () => {
@@ -195,12 +172,12 @@ it("reads an order until its version is settled, however many reads failed befor
 
 it("reads an order that was asked for before the database's clock was set back", async () => {
   const poller = makeSut();
-  await pollUntil(poller, async () => (await readProved()) > 0);
+  await pollUntil(poller, async () => (await read("select from mirror.proved")).length > 0);
   provider.put("R1", secondsAgo(HOUR));
   await request("R1");
   const later = "clock_timestamp() + interval '1 hour'";
   await pool.query(`update mirror.refetches set requested_at = ${later}, next_attempt_at = ${later}`);
-  await pollUntil(poller, () => Promise.resolve(provider.singleReads.length > 0));
+  await pollUntil(poller, () => provider.singleReads.length > 0);
   expect(provider.singleReads[0]).toBe("R1");
 });
 
@@ -208,10 +185,8 @@ it("reads an order again when its updatedAt can be settled, and not before", asy
   provider.put("R1", secondsAgo(-HOUR));
   await request("R1");
   await readSingly(makeSut(), 1);
-  const { rows } = await pool.query(
-    "select round(extract(epoch from next_attempt_at - clock_timestamp()) / 60)::int as minutes from mirror.refetches",
-  );
-  expect(rows).toEqual([{ minutes: 60 }]);
+  const wait = "select round(extract(epoch from next_attempt_at - clock_timestamp()) / 60)::int as minutes";
+  expect(await read(`${wait} from mirror.refetches`)).toEqual([{ minutes: 60 }]);
 });
 
 it("gives up an order that is dated more than six hours ahead, and says so", async () => {
@@ -232,13 +207,10 @@ it("gives up an order that is dated more than six hours ahead, and says so", asy
 
 it("keeps the exception of a claim that stands, however often it was read too early", async () => {
   provider.put("R1", secondsAgo(3 * HOUR));
-  const order = { reference: "R1", updatedAt: formatInstant(secondsAgo(HOUR)), status: "cancelled" };
-  const body = makeEventBody({ id: "evt_1", order });
-  await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
+  await tell({ reference: "R1", updatedAt: formatInstant(secondsAgo(HOUR)), status: "cancelled" });
   await request("R1");
   await pool.query("update mirror.refetches set unconfirmed = true");
   // The next read that can tell is more than six hours away.
   await readSingly(makeSut({ marginSeconds: 8 * HOUR }), MANY);
-  const exceptions = await pool.query("select reference, kind from mirror.exceptions");
-  expect(exceptions.rows).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
+  expect(await readExceptions()).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
 });

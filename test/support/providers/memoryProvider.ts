@@ -17,6 +17,8 @@ export interface ListRead {
 export interface MemoryProvider extends OrderSource {
   readonly reads: readonly ListRead[];
   readonly singleReads: readonly string[];
+  /** Makes it as it was in the beginning. */
+  reset(): void;
   /** Puts an order, or changes it. */
   put(reference: string, updatedAt: Instant, more?: Record<string, unknown>): void;
   remove(reference: string): void;
@@ -27,6 +29,8 @@ export interface MemoryProvider extends OrderSource {
   /** Maximum number of orders on a page. */
   limitMax: number;
 }
+
+const ROWS_MAX = 200;
 
 export function makeMemoryProvider(): MemoryProvider {
   const orders = new Map<string, { raw: string; updatedAt: Instant }>();
@@ -59,14 +63,19 @@ export function makeMemoryProvider(): MemoryProvider {
     reads,
     singleReads,
     before: () => undefined,
-    limitMax: 200,
+    limitMax: ROWS_MAX,
+    reset() {
+      orders.clear();
+      for (const list of [extras, reads, singleReads]) list.length = 0;
+      Object.assign(provider, { before: () => undefined, limitMax: ROWS_MAX });
+    },
     put(reference, updatedAt, more = {}) {
       const order = makeOrder({ reference, updatedAt: formatInstant(updatedAt), more });
       orders.set(reference, { raw: JSON.stringify(order), updatedAt });
     },
     remove: (reference) => void orders.delete(reference),
     serveToo: (raw) => void extras.push(raw),
-    promises: { pageRowsMax: 200, rateWindowMs: 10_000 },
+    promises: { pageRowsMax: ROWS_MAX, rateWindowMs: 10_000 },
     async listWindow(query, options = {}) {
       const requestedAt = now();
       reads.push({ query, requestedAt, atMs: performance.now() });
