@@ -290,6 +290,9 @@ describe("the ledger", () => {
       const lease = await setUp();
       const move = (version: number) =>
         pool.query("update mirror.orders set version = $1, horizon = $1, observed_at = $1", [version]);
+      // Where there is nothing to show, nothing is missing.
+      await walk(lease, { since: 40n, until: 50n }, { listed: [], orders: 0 });
+      expect(await head(lease)).toMatchObject({ isListDoubted: false });
       await omit(lease);
       await move(15);
       expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
@@ -344,7 +347,7 @@ describe("the ledger", () => {
       await head(lease);
       expect(await readUnproved()).toEqual([{ unproved: 0 }]);
       await walk(lease, WINDOW, { listed: [] }, "verify");
-      await walk(lease, { since: 20n, until: 30n });
+      await walk(lease, { since: 20n, until: 30n }, {}, "backfill");
       await head(lease);
       expect(await readUnproved()).toEqual([{ unproved: 1 }]);
     });
