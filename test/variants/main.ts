@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { editsOf, testFileOf, VARIANTS, type Variant } from "./variants.ts";
+import { editsOf, testOf, VARIANTS, type Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const COPIED = [
@@ -73,14 +73,14 @@ const soundRuns = new Map<string, Promise<Assertion[]>>();
 
 /** The test that fails on the flaw, and the seconds until it was seen; rejects if one fails without it, too. */
 async function judge(tree: string, variant: Variant): Promise<string> {
-  const file = testFileOf(variant);
-  const named = chosen.filter((other) => testFileOf(other) === file).map(({ test }) => test);
+  const { file, test } = testOf(variant);
+  const named = chosen.map(testOf).flatMap((other) => (other.file === file ? [other.test] : []));
   const sound = soundRuns.get(file) ?? runTests(tree, file, named);
   soundRuns.set(file, sound);
   const broken = (await sound).find(({ status }) => status === "failed");
   if (broken) throw new Error(`fails without any flaw: ${broken.fullName}`);
   const startedMs = performance.now();
-  const outcomes = await withFlaw(tree, variant, () => runTests(tree, file, [variant.test]));
+  const outcomes = await withFlaw(tree, variant, () => runTests(tree, file, [test]));
   const seconds = Math.round((performance.now() - startedMs) / 1_000);
   const failed = outcomes.find(({ status }) => status === "failed");
   return failed ? `caught in ${seconds} s by ${file}: ${failed.fullName}` : "NOT CAUGHT";

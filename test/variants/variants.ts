@@ -15,13 +15,15 @@ export interface Variant extends Edit {
   readonly flaw: string;
   /** Replaced as well. */
   readonly and?: readonly Edit[];
-  /** The file of the test, below `test` and without its ending. */
-  readonly by: string;
-  readonly test: string;
+  /** The test: its file, below `test` and without its ending, and its name or a part of it. */
+  readonly by: `${string}: ${string}`;
 }
 
 export const editsOf = (variant: Variant): readonly Edit[] => [variant, ...(variant.and ?? [])];
-export const testFileOf = ({ by }: Variant): string => `test/${by}.test.ts`;
+export function testOf({ by }: Variant): { readonly file: string; readonly test: string } {
+  const end = by.indexOf(": ");
+  return { file: `test/${by.slice(0, end)}.test.ts`, test: by.slice(end + 2) };
+}
 
 /** Flaws that such a mirror is likely to have, and those that no test had noticed before. */
 export const VARIANTS: readonly Variant[] = [...CORE_FLAWS, ...OTHER_FLAWS];
