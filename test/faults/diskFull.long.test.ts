@@ -4,8 +4,6 @@ import { startFaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { mountSmallDisk } from "../support/servers/smallDisk.ts";
 
-const PATIENCE = { timeout: 90_000, interval: 20 };
-
 // Mounted at import, because that decides whether the tests can run.
 const disk = mountSmallDisk(160);
 afterAll(() => disk?.unmount());
@@ -22,7 +20,7 @@ describe.runIf(disk !== undefined)("a full disk", () => {
     world.load.start();
     await world.load.more(50);
     await disk?.fill();
-    await expect.poll(() => world.load.answers["503"] ?? 0, PATIENCE).toBeGreaterThan(20);
+    await expect.poll(() => world.load.answers["503"] ?? 0).toBeGreaterThan(20);
     disk?.empty();
     // Postgres may have ended, and its operator starts it again.
     await world.postgres.stop();

@@ -19,7 +19,6 @@ const STATUSES = ["created", "assigned", "picked_up", "delivered"];
 const SENDERS = 4;
 /** Between two events of an order, at most. */
 const PAUSE_MAX_MS = 60;
-const PATIENCE = { timeout: 60_000, interval: 50 };
 const ENDPOINTS = {
   ordered: { source: "live", failing: 0 },
   failing: { source: "live", failing: 0.01 },
@@ -103,7 +102,7 @@ async function sendOrder(): Promise<void> {
       const order = { reference, status, updatedAt: at(step + 1), livemode: source === "live" };
       const event = { id, body: makeEventBody({ id, order }) };
       const url = world.webhookUrl.replace(/live$/, source);
-      await expect.poll(() => sendEvent(url, event, SECRETS[source]), PATIENCE).toBe(200);
+      await expect.poll(() => sendEvent(url, event, SECRETS[source])).toBe(200);
     }
     await systemClock.sleep(random() * PAUSE_MAX_MS);
   }
@@ -112,7 +111,7 @@ async function sendOrder(): Promise<void> {
 /** Waits until some more orders are sent. */
 async function moreSent(): Promise<void> {
   const from = orders;
-  await expect.poll(() => orders, PATIENCE).toBeGreaterThan(from + 2 * SENDERS);
+  await expect.poll(() => orders).toBeGreaterThan(from + 2 * SENDERS);
 }
 
 /** Sends changes while `act` runs, and some before and after it. */
@@ -135,7 +134,7 @@ async function sendDuring(act: () => Promise<unknown>): Promise<void> {
 async function expectAllSent(): Promise<number> {
   const { pool } = world.audit;
   const count = async (rows: string) => (await pool.query(`select from ${rows}`)).rowCount;
-  await expect.poll(() => count("mirror.pending"), PATIENCE).toBe(0);
+  await expect.poll(() => count("mirror.pending")).toBe(0);
   const { rows } = await pool.query<{ source: string; change: string }>(
     "select source_id as source, concat_ws(' ', reference, revision, status) as change from mirror.changes",
   );
@@ -150,7 +149,7 @@ async function expectAllSent(): Promise<number> {
         .map(({ change }) => `${name}: ${change}`),
     );
   };
-  await expect.poll(missing, PATIENCE).toEqual([]);
+  await expect.poll(missing).toEqual([]);
   return rows.length;
 }
 

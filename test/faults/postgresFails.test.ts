@@ -6,7 +6,6 @@ import { makeRandom } from "../support/faults/random.ts";
 
 const ROUNDS = isShort ? 1 : 5;
 const FROZEN_MS = isShort ? 5_000 : 60_000;
-const PATIENCE = { timeout: 60_000, interval: 20 };
 
 let world: FaultWorld;
 beforeEach(async () => {
@@ -22,7 +21,7 @@ const count = (answer: string) => world.load.answers[answer] ?? 0;
 /** Waits until more answers of 503 have arrived during the fault. */
 async function expectRefusals(more = 8): Promise<void> {
   const before = count("503");
-  await expect.poll(() => count("503"), PATIENCE).toBeGreaterThanOrEqual(before + more);
+  await expect.poll(() => count("503")).toBeGreaterThanOrEqual(before + more);
 }
 
 /** The name, the rows of the matrix, and the fault itself, which returns how often it was injected. */

@@ -4,7 +4,6 @@ import { isShort, noteFigures } from "../support/faults/extent.ts";
 import { startWorldAndProvider } from "../support/faults/faultWorld.ts";
 
 const AWAY_MS = isShort ? 5_000 : 20_000;
-const PATIENCE = { timeout: 60_000, interval: 100 };
 
 it.each(isShort ? (["silent"] as const) : (["silent", "refusing"] as const))(
   "with a provider that is %s, events are still applied, and polling catches up within the rate (rows 10, 31)",
@@ -25,7 +24,7 @@ it.each(isShort ? (["silent"] as const) : (["silent", "refusing"] as const))(
       );
       return rows.filter(({ reference }) => !before.has(reference)).length;
     };
-    await expect.poll(isMirrored, PATIENCE).toBeGreaterThan(0);
+    await expect.poll(isMirrored).toBeGreaterThan(0);
     await systemClock.sleep(AWAY_MS);
     provider.line.heal();
     const figures = await world.audit.expectConverged(provider);

@@ -10,9 +10,6 @@ import { startFaultProvider } from "../support/providers/faultProvider.ts";
 import { promote, startOwnPostgres, startStandby, waitForStandby } from "../support/servers/ownPostgres.ts";
 
 const ROUNDS = isShort ? 1 : 5;
-/** Longest interruption of events and of readers of the feed. */
-const RESUMES_WITHIN_MS = 30_000;
-const PATIENCE = { timeout: 120_000, interval: 100 };
 
 let primary = await startOwnPostgres();
 let standby = await startStandby(primary);
@@ -46,7 +43,7 @@ const readSafeThrough = () => audit.readSafeThrough().catch(() => 0n);
 
 /** Resolves with how many milliseconds after `sinceMs` it happened. */
 async function waitFor(hasHappened: () => boolean | Promise<boolean>, sinceMs: number) {
-  await expect.poll(hasHappened, PATIENCE).toBe(true);
+  await expect.poll(hasHappened).toBe(true);
   return Math.round(performance.now() - sinceMs);
 }
 
@@ -65,7 +62,7 @@ async function waitForProof(safeThrough: bigint, sinceMs: number): Promise<numbe
 async function failOver(): Promise<void> {
   await waitForProof(await readSafeThrough(), performance.now());
   const enough = relay.acknowledged.size + 20;
-  await expect.poll(() => relay.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(enough);
+  await expect.poll(() => relay.acknowledged.size).toBeGreaterThanOrEqual(enough);
   expect(await audit.look(provider.readVersions)).toBe(true);
   const killedMs = performance.now();
   await primary.kill();
@@ -82,7 +79,6 @@ async function failOver(): Promise<void> {
   ]);
   const proofMs = await waitForProof(safeThrough, movedMs);
   noteFigures("a failover", { promotedMs: Math.round(movedMs - killedMs), eventMs, changeMs, proofMs });
-  expect(Math.max(eventMs, changeMs)).toBeLessThan(RESUMES_WITHIN_MS);
 }
 
 /** Expects that the reader got each change under its current number, and was never asked to start again. */
@@ -96,7 +92,7 @@ async function expectNothingMissed(): Promise<void> {
     const seen = new Set(follower.changes.map(nameOf));
     return rows.map(nameOf).filter((name) => !seen.has(name));
   };
-  await expect.poll(missed, PATIENCE).toEqual([]);
+  await expect.poll(missed).toEqual([]);
   expect(follower.refusals).toEqual([]);
 }
 

@@ -6,8 +6,6 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import { compareKeys, type OrderKey } from "../../../src/domain/order/observation.ts";
 import type { FaultProvider } from "../providers/faultProvider.ts";
 
-const PATIENCE = { timeout: 120_000, interval: 250 };
-
 export type MirrorAudit = ReturnType<typeof makeMirrorAudit>;
 
 /** Observes the mirror directly, without proxies, and remembers what it saw. */
@@ -59,9 +57,9 @@ export function makeMirrorAudit(url: string) {
       );
       return rows.map(({ id }) => id);
     };
-    await expect.poll(undecided, PATIENCE).toEqual([]);
+    await expect.poll(undecided, { interval: 250 }).toEqual([]);
     await expect
-      .poll(async () => (await pool.query("select from mirror.pending")).rowCount, PATIENCE)
+      .poll(async () => (await pool.query("select from mirror.pending")).rowCount, { interval: 250 })
       .toBe(0);
     const { rows } = await pool.query(
       "select inbox_seq, count(*) from mirror.history where inbox_seq is not null group by 1 having count(*) > 1",
@@ -81,7 +79,7 @@ export function makeMirrorAudit(url: string) {
       const surplus = [...mirrored].filter(([reference]) => !truth.has(reference));
       return [...differing, ...surplus].map(([reference]) => reference);
     };
-    await expect.poll(readDifferences, PATIENCE).toEqual([]);
+    await expect.poll(readDifferences, { interval: 250 }).toEqual([]);
   }
 
   /**
@@ -92,7 +90,7 @@ export function makeMirrorAudit(url: string) {
     await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
     const quietAt = provider.sandbox.now();
     await expectEqual(provider);
-    await expect.poll(async () => (await readSafeThrough()) > quietAt, PATIENCE).toBe(true);
+    await expect.poll(async () => (await readSafeThrough()) > quietAt, { interval: 250 }).toBe(true);
     await expectWholeFeed(pool);
     expect(await look(provider.readVersions)).toBe(true);
     expect(violations).toEqual([]);
