@@ -321,7 +321,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "provider/budget.ts",
     find: "return Math.max(0, blockedUntilMs() - clock.monotonicMs());",
     replace: "return Math.max(0, blockedUntilMs() - 1_000 - clock.monotonicMs());",
-    by: "unit/provider/budget: sends nothing of a refused policy before the end of Retry-After, to the millisecond",
+    by: "unit/provider/budget: waits for the end of Retry-After, whatever reset the same answer names",
   },
   {
     flaw: "a read stamped with the time of its write",

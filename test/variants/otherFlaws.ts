@@ -70,7 +70,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "changes/changeFeed.sql.ts",
     find: "const given = hasMore ? (changes.at(-1)?.position ?? 0n) : fence;",
     replace: "const given = fence;",
-    by: "integration/api/changeStream: says that every change was sent only behind the last of several sections",
+    by: "integration/api/changeStream: sends several sections without a pause, and says only behind the last that every change was sent",
   },
   {
     flaw: "retention never checks replaced rows again",
@@ -98,7 +98,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "api/authenticate.ts",
     find: "      if (writes) throw refuseWriter();\n",
     replace: "",
-    by: "integration/api/writeThrough: is nobody's without tokens: a page in a browser on this machine could order couriers",
+    by: "integration/api/writeThrough: is not that of anybody without tokens",
   },
   {
     flaw: "an order that the provider no longer has is served",
