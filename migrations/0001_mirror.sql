@@ -34,6 +34,7 @@ create table mirror.sources (
   receives_events boolean
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
+comment on column mirror.sources.created_at is 'When the source was configured, or went to its present provider: of earlier changes, no event was to come.';
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
 comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';

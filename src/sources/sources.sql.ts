@@ -103,7 +103,7 @@ export async function adoptSource(
   const { rows } = await pool.query<Adoption>(
     `with adopted as (
        update mirror.sources s set provider = $2, base_url = $3, branch_ids = '{}', refused_branches = null,
-         branches_read_at = null
+         branches_read_at = null, created_at = clock_timestamp()
        from (select source_id, provider as former, refused_branches from mirror.sources where source_id = $1 for update)
          as before
        where s.source_id = before.source_id

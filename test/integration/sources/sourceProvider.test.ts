@@ -2,12 +2,14 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
+import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { insertOrder, orderText, putIntoInbox } from "../../support/mirror/orders.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import {
   makeMemoryProvider,
@@ -228,4 +230,18 @@ it("source adopt drops the proofs of the former provider and asks for the remain
   expect(requests).toEqual([{ state: "cancelled" }, { state: "running" }]);
   expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
   expect(await countOrders("SANDBOX-%")).toBe(2);
+});
+
+it("source adopt forgets what the events of the former provider announced", async () => {
+  await record(sourceAt(FORMER));
+  const { tell } = makeObserver(pool, makeLiveApply(pool));
+  for (const status of ["created", "picked_up"])
+    await tell({ reference: "R", updatedAt: new Date().toISOString(), status });
+  const countAnnounced = async () => {
+    await countAnnouncements(pool, "live");
+    return (await pool.query("select from mirror.webhook_hours")).rowCount;
+  };
+  expect(await countAnnounced()).toBe(1);
+  expect((await adopt("--yes")).code).toBe(0);
+  expect(await countAnnounced()).toBe(0);
 });
