@@ -31,15 +31,9 @@ const OUTSIDE_CONDITIONS: readonly (Pick<
   },
 ];
 
-/** The parts of a rule of Prometheus. */
-interface Rule {
-  readonly name: string;
-  readonly severity: string;
-  readonly expression: string;
+type Rule = Record<"name" | "severity" | "expression" | "summary" | "description", string> & {
   readonly forSeconds: number;
-  readonly summary: string;
-  readonly description: string;
-}
+};
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -52,9 +46,8 @@ function listRules(): Rule[] {
   const judged = CONDITIONS.map(({ name, severity, label, measures, remedy }): Rule => {
     const series = `order_mirror_condition{condition="${name}"}`;
     const expression = label === null ? `max(${series}) == 1` : `max by (${label}) (${series}) == 1`;
-    const subject = label === null ? "" : `{{ $labels.${label} }}: `;
-    const summary = `${subject}${subject === "" ? capitalize(measures) : measures}.`;
-    return { name, severity, expression, forSeconds: 0, summary, description: remedy };
+    const summary = label === null ? capitalize(measures) : `{{ $labels.${label} }}: ${measures}`;
+    return { name, severity, expression, forSeconds: 0, summary: `${summary}.`, description: remedy };
   });
   return [...outside, ...judged];
 }
@@ -81,13 +74,9 @@ function renderRule({ name, severity, expression, forSeconds, summary, descripti
     "        annotations:",
     `          summary: ${JSON.stringify(summary)}`,
     `          description: ${JSON.stringify(description)}`,
-    `          runbook_url: ${addressOf(name)}`,
+    `          runbook_url: docs/runbook.md#${name.toLowerCase()}`,
     "",
   ].join("\n");
-}
-
-function addressOf(name: string): string {
-  return `docs/runbook.md#${name.toLowerCase()}`;
 }
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
@@ -121,12 +110,6 @@ const namesIn = (expression: string) => expression.match(/\border_mirror_\w+/g) 
 const unknownNames = (expression: string) => namesIn(expression).filter((name) => !ASKABLE.has(name));
 
 describe("the alert rules", () => {
-  const text = readFileSync(RULES, "utf8");
-  const rules = text.split(/^ {6}- alert: /m).slice(1);
-  /** Reads to the next key of the rule, over one line or several. */
-  const expressionOf = (rule: string) =>
-    (/^ {8}expr: *(?:>-)?([^]*?)^ {8}\w+:/m.exec(rule)?.[1] ?? "").replaceAll(/\s+/g, " ");
-
   // `npm run alerts` updates the file after a condition has changed.
   it("match the list of conditions", async () => {
     await expect(renderRules()).toMatchFileSnapshot(RULES);
@@ -138,30 +121,19 @@ describe("the alert rules", () => {
     expect(() => run("test", "rules", path.join(FOLDER, "prometheus/alerts.test.yml"))).not.toThrow();
   });
 
-  it("each link to a section of the runbook, which has no section without an alert", () => {
+  it("each have a section of the runbook, whose links lead to others", () => {
     const runbook = readFileSync(path.resolve(FOLDER, "../docs/runbook.md"), "utf8");
-    const sections = runbook.split(/^## /m).slice(1);
-    const names = rules.map((rule) => rule.split("\n")[0] ?? "");
-    expect(sections.map((section) => section.split("\n")[0])).toEqual(names);
-    for (const [index, rule] of rules.entries()) {
-      expect(rule).toContain(`          runbook_url: docs/runbook.md#${names[index]?.toLowerCase()}\n`);
-    }
-    const links = [...runbook.matchAll(/\]\(#(\w+)\)/g)].map((match) => match[1] ?? "");
+    const names = listRules().map(({ name }) => name);
+    expect([...runbook.matchAll(/^## (.*)/gm)].map(([, section]) => section)).toEqual(names);
     const anchors = names.map((name) => name.toLowerCase());
+    const links = [...runbook.matchAll(/\]\(#(\w+)\)/g)].map(([, link = ""]) => link);
     expect(links.filter((link) => !anchors.includes(link))).toEqual([]);
   });
 
-  it("query only existing metrics", () => {
-    for (const rule of rules) {
-      const expression = expressionOf(rule);
-      expect(namesIn(expression).length).toBeGreaterThan(0);
-      expect({ expression, unknown: unknownNames(expression) }).toEqual({ expression, unknown: [] });
-    }
-  });
-
-  it("are tested with existing series", () => {
-    const tests = readFileSync(path.join(FOLDER, "prometheus/alerts.test.yml"), "utf8");
-    expect(unknownNames(tests)).toEqual([]);
+  it.each(["alerts.yml", "alerts.test.yml"])("query only existing metrics, in %s", (file) => {
+    const text = readFileSync(path.join(FOLDER, "prometheus", file), "utf8");
+    expect(namesIn(text).length).toBeGreaterThan(0);
+    expect(unknownNames(text)).toEqual([]);
   });
 });
 

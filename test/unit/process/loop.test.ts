@@ -1,42 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeLoop, type LoopOptions } from "../../../src/process/loop.ts";
-import type { Clock } from "../../../src/process/clock.ts";
-
-/** A clock that a test moves, with a list of sleepers. */
-function makeManualClock() {
-  let nowMs = 0;
-  const sleepers = new Set<{ untilMs: number; ms: number; wake: () => void }>();
-  const clock: Clock = {
-    now: () => BigInt(nowMs) * 1_000_000n,
-    monotonicMs: () => nowMs,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        const sleeper = { untilMs: nowMs + ms, ms, wake: resolve };
-        sleepers.add(sleeper);
-        signal?.addEventListener("abort", () => {
-          sleepers.delete(sleeper);
-          reject(signal.reason as Error);
-        });
-      }),
-  };
-  const pass = (ms: number) => {
-    nowMs += ms;
-    for (const sleeper of sleepers) {
-      if (sleeper.untilMs > nowMs) continue;
-      sleepers.delete(sleeper);
-      sleeper.wake();
-    }
-  };
-  return { clock, pass, sleeps: () => [...sleepers].map(({ ms }) => ms) };
-}
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 /** Lets everything continue that needs no timer. */
 const calm = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A loop whose runs last until the test ends them. */
 function makeScene(options: Partial<LoopOptions> = {}) {
-  const { clock, pass, sleeps } = makeManualClock();
+  const simulated = makeSimulatedClock();
+  const sleeps: number[] = [];
+  const sleep = (ms: number, signal?: AbortSignal) => {
+    sleeps.push(ms);
+    return simulated.sleep(ms, signal).finally(() => sleeps.splice(sleeps.indexOf(ms), 1));
+  };
+  const pass = (ms: number) => simulated.runUntil(simulated.monotonicMs() + ms);
   const under: { end: (pauseMs?: number) => void; fail: () => void; signal: AbortSignal }[] = [];
   const scene = { begun: 0, most: 0, errors: [] as number[] };
   const loop = makeLoop({
@@ -54,7 +32,7 @@ function makeScene(options: Partial<LoopOptions> = {}) {
       }),
     everyMs: 100,
     onError: (_error, failures) => scene.errors.push(failures),
-    clock,
+    clock: { ...simulated, sleep },
     ...options,
   });
   return { loop, scene, under, pass, sleeps };
@@ -83,7 +61,7 @@ describe("a loop", () => {
         },
         everyMs: Infinity,
         onError: () => undefined,
-        clock: makeManualClock().clock,
+        clock: makeSimulatedClock(),
       });
       loop.start();
       await calm();
@@ -104,14 +82,14 @@ describe("a loop", () => {
         const passed: number[] = [];
         const afterStop = new Set([0]);
         for (const step of steps) {
-          const asleep = sleeps().length > 0;
+          const asleep = sleeps.length > 0;
           const paused = asleep && started && begunAtStop === undefined;
           const before = scene.begun;
           if (step === "start") loop.start();
           else if (step === "wake") loop.wake();
           else if (step === "end") under[0]?.end();
           else if (step === "fail") under[0]?.fail();
-          else if (step === "pass") pass(100);
+          else if (step === "pass") await pass(100);
           else {
             begunAtStop ??= scene.begun;
             stops.push(loop.stop());
@@ -130,7 +108,7 @@ describe("a loop", () => {
         expect(under.every(({ signal }) => signal.aborted)).toBe(true);
         under[0]?.fail();
         await ended;
-        expect(sleeps()).toEqual([]);
+        expect(sleeps).toEqual([]);
         expect(scene.begun).toBe(expected);
       }),
       { numRuns: 300 },
@@ -157,9 +135,8 @@ describe("a loop", () => {
       if (failing) under[0]?.fail();
       else under[0]?.end();
       await calm();
-      pauses.push(...sleeps());
-      pass(100);
-      await calm();
+      pauses.push(...sleeps);
+      await pass(100);
     }
     expect(pauses).toEqual([10, 20, 35, 35, 100, 10]);
     expect(scene.errors).toEqual([1, 2, 3, 4, 1]);
@@ -170,7 +147,7 @@ describe("a loop", () => {
     loop.start();
     under[0]?.end(Infinity);
     await calm();
-    expect([scene.begun, sleeps()]).toEqual([1, []]);
+    expect([scene.begun, sleeps]).toEqual([1, []]);
     loop.wake();
     await calm();
     expect(scene.begun).toBe(2);
@@ -182,7 +159,7 @@ describe("a loop", () => {
     await calm();
     loop.wake();
     await calm();
-    expect([scene.begun, sleeps()]).toEqual([3, [100]]);
+    expect([scene.begun, sleeps]).toEqual([3, [100]]);
   });
 
   it("pauses first if configured to", async () => {
@@ -190,7 +167,7 @@ describe("a loop", () => {
     loop.start();
     await calm();
     expect(scene.begun).toBe(0);
-    pass(100);
+    await pass(100);
     await calm();
     expect(scene.begun).toBe(1);
   });

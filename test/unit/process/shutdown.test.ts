@@ -1,6 +1,7 @@
 import { expect, it, vi } from "vitest";
-import { makeLogger, silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeShutdown, type ShutdownHost } from "../../../src/process/shutdown.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 function makeHost() {
   const listeners = new Map<string, (cause: unknown) => void>();
@@ -113,12 +114,7 @@ it("closes around a start that outlasts the deadline", async () => {
 
 it("exits with 1 when a close exceeds the deadline, and names it", async () => {
   const lines: string[] = [];
-  const logger = makeLogger({
-    level: "info",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => lines.push(line) },
-  });
+  const logger = logInto((line) => lines.push(line));
   const { host, ended } = makeHost();
   const gate = makeGate();
   const { onShutdown, run } = makeShutdown({ logger, host, deadlineMs: 20 });
