@@ -48,7 +48,7 @@ export async function findSession(
      ), ended as (
        insert into mirror.ops_actions (role, action) select role, 'log_out' from former
      ), found as (
-       select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and password_mark = $3 and ${IS_OPEN}
+       select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and ${IS_OPEN}
      ), noted as (
        update mirror.ops_sessions s set last_seen_at = clock_timestamp()
        from found where s.token_hash = found.token_hash and $2

@@ -84,8 +84,8 @@ function makeAddressCheck(addresses: readonly string[]): (address: string | unde
     else known.addSubnet(address, Number(prefix), family);
   }
   return (address = "") => {
-    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
-    const family = isIP(plain);
-    return family !== 0 && known.check(plain, family === 6 ? "ipv6" : "ipv4");
+    const family = isIP(address);
+    // An IPv4 address that is written as an IPv6 one is in the networks of either.
+    return family !== 0 && known.check(address, family === 6 ? "ipv6" : "ipv4");
   };
 }

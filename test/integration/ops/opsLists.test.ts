@@ -3,13 +3,14 @@ import { makePool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { serve } from "../../support/http/serve.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { announced, lost } from "../../support/mirror/tables.ts";
+import { announced, emptying, lost } from "../../support/mirror/tables.ts";
 
 const { database, board, deps, url, as, read } = await openOpsPages();
 await database.pool.query(`
     insert into mirror.sources (source_id, mode, base_url, provider)
     values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
 
+const TIME = "[-\\d]+ [:.\\d]+";
 const nextOf = (page: string) => /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
 
 /** The first cells of all rows on all pages from this one on. */
@@ -78,6 +79,9 @@ describe("the lists", () => {
     const all = await walk("/ops/lost", references);
     expect([all.length, new Set(all).size]).toEqual([120, 120]);
     expect(all[0]).toMatch(/^ORD-2/);
+    expect((await read("/ops/lost")).text).toMatch(
+      RegExp(`ORD-2\\d+ live assigned waiting poll ${TIME} \\d{1,2}\\.0 s `),
+    );
     expect(await walk("/ops/lost?state=waiting", references)).toHaveLength(60);
     expect(await walk("/ops/lost?source=test", references)).toEqual([]);
   });
@@ -96,21 +100,73 @@ describe("the lists", () => {
     expect((await read("/ops/tasks?state=failed")).text).toContain("Nothing matches this choice.");
   });
 
-  it("name gaps and breaches", async () => {
-    await database.pool.query(`
-      with hour as (select (extract(epoch from date_trunc('hour', clock_timestamp())) * 1000000000)::bigint as now)
-      insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
-      select 'live', now - n * 3600000000000, now - (n - 1) * 3600000000000, 'delayed', true, 1, 1, 1
-      from hour, generate_series(1, 6) n where n not in (2, 4, 5)`);
-    await database.pool.query(`
-      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
-      values ('live', 1, 2, 'late_event', 'ORD-7', 1, 'webhook', 'x')`);
-    const { text } = await read("/ops/gaps?source=live");
-    expect(text).toMatch(
-      /live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 1 h 0 min .* live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 2 h 0 min/,
+  /** Rows of a list, how it shows them, and choices that have them and that have none of them. */
+  it.each<[path: string, rows: string, says: RegExp, has: string, hasNone: string]>([
+    [
+      "waiting",
+      `with event as (
+         insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index) values ('live', 'evt_w', '', '{}', 0)
+         returning seq
+       ) insert into mirror.pending select seq, 'live', now() - interval '4 minutes' from event`,
+      RegExp(`evt_w live ${TIME} 4 min \\d+ s ago`),
+      "source=live",
+      "source=test",
+    ],
+    [
+      "calls",
+      `insert into mirror.calls values ('live', 'webhook', date_trunc('minute', now()), 'wrong_time', 3, now()),
+         ('live', 'order-list', date_trunc('minute', now()), 'refused', 7, now())`,
+      /live webhook refused: signed too long ago or ahead 3 .*live order-list refused \(429\) 7 /,
+      "kind=webhook&outcome=wrong_time",
+      "kind=request&outcome=wrong_time",
+    ],
+    [
+      "tasks",
+      `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state, orders, differed)
+       values ('live', 'verification', 1000000000, 5000000000, 4000000000, 'running', 9, 2)`,
+      RegExp(`verification \\d+ live ${TIME} ${TIME} running 25 9 2 ${TIME}`),
+      "kind=verification&state=running",
+      "kind=backfill&state=running",
+    ],
+    [
+      "walks",
+      `insert into mirror.coverage (source_id, since, until, sweep, fence, requests, orders) values ('live', 1, 2, 'backfill', 1, 3, 44)`,
+      RegExp(`live backfill ${TIME} ${TIME} no 3 44 ${TIME}`),
+      "sweep=backfill&proved=no",
+      "sweep=backfill&proved=yes",
+    ],
+    [
+      "refetches",
+      `insert into mirror.refetches (source_id, reference, reason, attempts, last_error) values ('live', 'ORD-8', 'late event', 2, 'status 500')`,
+      RegExp(`ORD-8 live late event 2 ${TIME} ${TIME} status 500`),
+      "state=failed",
+      "state=not+failed",
+    ],
+    [
+      "breaches",
+      `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+       values ('live', 1, 2, 'late_event', 'ORD-7', 1, 'webhook', 'x')`,
+      RegExp(`${TIME} live ORD-7 Late event ${TIME} ${TIME} not yet`),
+      "state=open",
+      "state=closed",
+    ],
+    [
+      "gaps",
+      `with hour as (select (extract(epoch from date_trunc('hour', clock_timestamp())) * 1000000000)::bigint as now)
+       insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+       select 'live', now - n * 3600000000000, now - (n - 1) * 3600000000000, 'proof', true, 1, 1, 1
+       from hour, generate_series(1, 6) n where n not in (2, 4, 5)`,
+      RegExp(`live ${TIME} ${TIME} 1 h 0 min .* live ${TIME} ${TIME} 2 h 0 min`),
+      "source=live",
+      "source=test",
+    ],
+  ])("of %s show what there is, and only what is chosen", async (list, rows, says, has, hasNone) => {
+    await database.pool.query(rows);
+    expect((await read(`/ops/${list}`)).text.replaceAll("\u00a0", " ")).toMatch(says);
+    expect((await read(`/ops/${list}?${has}`)).text.replaceAll("\u00a0", " ")).toMatch(
+      RegExp(says.source.split(" .*")[0] ?? ""),
     );
-    expect((await read("/ops/breaches?state=open")).text).toContain("live ORD-7 Late event");
-    expect((await read("/ops/breaches?state=closed")).text).toContain("Nothing matches");
+    expect((await read(`/ops/${list}?${hasNone}`)).text).toContain("Nothing matches this choice.");
   });
 
   it("name every order that “complete up to” excludes, and why", async () => {
@@ -127,16 +183,26 @@ describe("the lists", () => {
       /(the reads of its time did not show it|could not be understood)/g,
     );
     expect(whole).toHaveLength(120);
-    await database.pool.query("delete from mirror.refetches; delete from mirror.quarantine");
+    await database.pool.query(
+      "delete from mirror.refetches where unconfirmed; delete from mirror.quarantine",
+    );
   });
-});
 
-describe("the pages of the sources", () => {
-  it("show standing and provider, and lead to what can be done", async () => {
-    const { text } = await read("/ops/sources/live");
-    expect(text).toContain("Identity provider.example/live");
-    expect(text).toContain("✖ no poller is running");
-    expect(text).toMatch(/Proofs trail the present by at least (?:–|\d)/);
+  it("are behind each figure of a source's page", async () => {
+    await database.pool.query(lost(2, "2 hours", { prefix: "ORD-3" }));
+    const { text, page } = await read("/ops/sources/live");
+    expect(text).toMatch(
+      /✖ no poller is running .* Exceptions to that 0 Proofs withdrawn 1 Gaps 2 .* Missed webhooks, 24 h 2 of 3 Events waiting 1 Single reads waiting 1 In quarantine 0 .* Identity provider\.example\/live/,
+    );
+    for (const [list, count] of Object.entries({
+      breaches: 1,
+      gaps: 2,
+      lost: 2,
+      waiting: 1,
+      refetches: 1,
+      quarantine: 0,
+    }))
+      expect(page).toContain(`<a href="/ops/${list}?source=live">${count}</a>`);
     expect((await read("/ops/sources/none")).status).toBe(404);
   });
 });
@@ -224,13 +290,26 @@ describe("the queues", () => {
   });
 
   it("are beside the figures that the dashboard lacks", async () => {
-    await database.pool.query(
-      "insert into mirror.pending (seq, source_id, received_at) values (1, 'live', clock_timestamp() - interval '4 minutes')",
+    await database.pool.query(`
+      ${emptying("inbox history pending calls")};
+      with event as (
+        insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index, received_at)
+        select 'live', n::text, '', '{}', 0, now() - interval '4 minutes' from generate_series(1, 21) n returning *
+      ), decided as (
+        insert into mirror.history (source_id, via, verdict, inbox_seq, seen_at)
+        select source_id, 'webhook', 'applied', seq, received_at + event_id::int * interval '1 second' from event
+      ) insert into mirror.pending select seq, source_id, received_at from event;
+      insert into mirror.calls values ('live', 'webhook', date_trunc('minute', now()), 'accepted', 1500, now()),
+        ('live', 'webhook', date_trunc('minute', now()), 'unsigned', 9, now())`);
+    expect((await read("/ops/queue-health", "viewer")).text.replaceAll("\u00a0", " ")).toMatch(
+      RegExp(
+        `Oldest waiting event 4 min \\d+ s ago Events in the last hour 1,500 From event to applied, half of them 11\\.0 s
+      From event to applied, 95 % 20\\.0 s Workers of ${board.queue.name} ✖ No worker is alive\\.`.replaceAll(
+          /\s+/g,
+          " ",
+        ),
+      ),
     );
-    const { text } = await read("/ops/queue-health", "viewer");
-    expect(text).toMatch(/Oldest waiting event 4 min/);
-    expect(text).toMatch(/Events in the last hour \d/);
-    expect(text).toContain(`Workers of ${board.queue.name} ✖ No worker is alive.`);
   });
 });
 
@@ -238,9 +317,11 @@ describe("the audit log", () => {
   it("is filtered by action, role and part of a person's name", async () => {
     await database.pool.query(`
       insert into mirror.ops_actions (role, person, action, target, affected)
-      values ('operator', 'Grace@shop.example', 'dismiss', 'quarantine 1', 1), ('command', 'ada', 'export', 'all', 9)`);
-    expect((await read("/ops/actions?person=grace")).text).toMatch(/Grace@shop\.example operator Dismiss /);
-    expect((await read("/ops/actions?person=grace")).text).not.toContain("ada command");
+      values ('operator', 'Grace@shop.example', 'dismiss', 'quarantine 7', null), ('command', 'ada', 'export', 'all', 9)`);
+    const { text, page } = await read("/ops/actions?person=grace");
+    expect(text).toMatch(/Grace@shop\.example operator Dismiss – quarantine 7 end not recorded /);
+    expect(page).toContain('href="/ops/quarantine/7"');
+    expect(text).not.toContain("ada command");
     expect((await read("/ops/actions?action=export&role=command")).text).toMatch(
       /ada command Export – all 9/,
     );

@@ -86,6 +86,18 @@ describe("without a session", () => {
     }
   });
 
+  it("what is pressed is not done: the login says so, and leads back to where it was pressed", async () => {
+    const url = await start();
+    const press = (Referer: string) =>
+      ask(`${url}/ops/pause`, { method: "POST", headers: { ...HTML, ...SAME_SITE, Referer } });
+    const { status, headers } = await press(`${url}/ops/sources/live?range=7d&did=resume&on=x&many=1`);
+    const login = "/ops/login?next=%2Fops%2Fsources%2Flive%3Frange%3D7d&undone=1";
+    expect([status, headers.location]).toEqual([303, login]);
+    expect((await ask(url + login, { headers: HTML })).body).toContain("what you pressed was not done");
+    for (const from of ["https://evil.example/", `${url}/ops/login?next=%2Fops`, "nonsense"])
+      expect((await press(from)).headers.location).toBe("/ops/login?next=%2Fops&undone=1");
+  });
+
   it("without any password, nobody comes in, except this machine when it is trusted", async () => {
     expect(await look(await start({ ...NONE, localTrust: false }))).toBe(403);
     const url = await start(NONE);
@@ -224,7 +236,9 @@ describe("a session", () => {
     const answer = await postLogin(url, { password: VIEWER }, overTls);
     const [secure] = answer.headers["set-cookie"] ?? [];
     expect(secure).toMatch(/^__Host-order_mirror=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
-    expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
+    // Another host can plant the plain one.
+    for (const planted of ["", `order_mirror=${"a".repeat(43)}; `])
+      expect(await look(url, { Cookie: planted + cookieOf(answer) })).toBe(200);
     const twoProxies = { "X-Forwarded-Proto": "https,http", ...SAME_SITE };
     const [behind] = (await postLogin(url, { password: VIEWER }, twoProxies)).headers["set-cookie"] ?? [];
     expect(behind).toContain("; Secure;");
@@ -241,6 +255,9 @@ describe("a session", () => {
     const second = await enter(first);
     expect(await look(url, { Cookie: first })).toBe(401);
     expect(await look(url, { Cookie: second })).toBe(200);
+    // Those that are over are removed.
+    await query("update mirror.ops_sessions set expires_at = clock_timestamp()");
+    await enter("");
     expect(await countSessions()).toBe(1);
   });
 
@@ -336,6 +353,7 @@ describe("single sign-on by a proxy", () => {
       const { status, body } = await ask(`${url}/ops`, { headers });
       expect([user, status]).toEqual([user, 200]);
       expect(body).toContain(`${role}, ${user}`);
+      expect(body).not.toContain("Log out");
     }
     const refetch = async (headers: Record<string, string>) =>
       (await ask(`${url}/ops/orders/live/R1/refetch`, { method: "POST", headers })).status;
@@ -350,6 +368,9 @@ describe("single sign-on by a proxy", () => {
     const url = await start({ ...NONE, signOn: SIGN_ON });
     expect(await look(url, person("eve", "unknown"))).toBe(403);
     expect(lines).toEqual([expect.objectContaining({ outcome: "no_role", remote_ip: "127.0.0.1" })]);
+    expect(
+      await look(await start({ ...NONE, signOn: { ...SIGN_ON, viewers: ["*"] } }), person("eve", "")),
+    ).toBe(200);
     expect(await look(url, person("", "admins"))).toBe(401);
     expect(await look(url, { "Remote-Groups": "admins" })).toBe(401);
     // A proxy that adds its header, instead of replacing the client's.

@@ -33,7 +33,9 @@ const ALL_OPEN = ["1 open", "2 open", "3 open"];
 
 describe("the quarantine's pages", () => {
   it("list open rows, newest first, optionally by reason, and continue where a page ends", async () => {
-    expect(ids((await read("/ops/quarantine")).page)).toEqual(["3", "2", "1"]);
+    const all = await read("/ops/quarantine");
+    expect(ids(all.page)).toEqual(["3", "2", "1"]);
+    expect(all.text).toContain(" Quarantine 3 Queue Outgoing ");
     expect(ids((await read("/ops/quarantine?reason=not_json&source=live")).page)).toEqual(["2"]);
     expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing matches this choice.");
     await query(`

@@ -13,114 +13,104 @@ await pool.query(
    select 'live', 'LATE-' || n, 'late event', 1, 3, now() - interval '40 minutes', now() + interval '1 hour'
    from generate_series(1, 21) n`,
 );
-const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
-const OF = { source: "live", endpoint: "erp" } as const;
+const paused = (table: string) => `exists (select from mirror.${table} where paused_at is not null)`;
+const messages = (condition: string) => `exists (select from mirror.outgoing_deliveries where ${condition})`;
 
-/**
- * An operator's actions: the page that offers each, what that says once it is done and how to take it back, what the audit
- * log says, and what came of it.
- */
-const REMEDIES = [
+interface Case {
+  readonly name: string;
+  /** The page that offers it; default: that of the endpoints. */
+  readonly page?: string;
+  readonly before?: string;
+  readonly warns?: string;
+  /** What the page says once it is done, and the button that takes it back. */
+  readonly done: string;
+  readonly undo?: string;
+  /** How the audit log names it, and how many things it concerned. */
+  readonly deed: string;
+  readonly many?: number;
+  /** SQL: whether it has had its effect. */
+  readonly came: string;
+}
+
+const REMEDIES: readonly Case[] = [
   {
     name: "gap",
-    done: "The gaps are requested",
-    of: "source",
     page: "/ops",
-    says: "Read gaps live source live 1 ",
-    sql: "select kind, source_id, (until - since)::text as length, state from mirror.period_requests",
-    result: { kind: "backfill", source_id: "live", length: "600000000000", state: "requested" },
+    done: "The gaps are requested",
+    deed: "Read gaps",
+    came: `(select (kind, source_id, until - since, state) = ('backfill', 'live', 600000000000, 'requested')
+      from mirror.period_requests)`,
   },
   {
     name: "reread",
-    done: "These orders are due now",
-    of: "source",
     page: "/ops",
-    says: "Reread live source live 21 ",
-    sql: "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
-    result: { due: 21 },
+    done: "These orders are due now",
+    deed: "Reread",
+    many: 21,
+    came: "(select every(next_attempt_at <= now() and claim_version = 1) from mirror.refetches)",
   },
   {
     name: "pause",
+    page: "/ops/sources/live",
     done: "Polling is paused",
     undo: "resume",
-    of: "source",
-    page: "/ops/sources/live",
-    says: "Pause live source live 1 ",
-    sql: "select paused_at is not null as paused from mirror.sources",
-    result: { paused: true },
+    deed: "Pause",
+    came: paused("sources"),
   },
   {
     name: "resume",
+    page: "/ops/sources/live",
     done: "Polling is no longer paused",
     undo: "pause",
-    of: "source",
-    page: "/ops/sources/live",
-    says: "Resume live source live 1 ",
-    sql: "select paused_at is not null as paused from mirror.sources",
-    result: { paused: false },
+    deed: "Resume",
+    came: `not ${paused("sources")}`,
   },
   {
     name: "outgoing-pause",
     done: "The endpoint is paused",
     undo: "outgoing-resume",
-    of: "endpoint",
-    page: "/ops/outgoing",
-    says: "Pause endpoint – endpoint erp 1 ",
-    sql: "select paused_at is not null as paused from mirror.outgoing_endpoints",
-    result: { paused: true },
+    deed: "Pause endpoint",
+    came: paused("outgoing_endpoints"),
   },
   {
     name: "outgoing-resume",
     done: "The endpoint is no longer paused",
     undo: "outgoing-pause",
-    of: "endpoint",
-    page: "/ops/outgoing",
-    says: "Resume endpoint – endpoint erp 1 ",
-    sql: "select paused_at is not null as paused from mirror.outgoing_endpoints",
-    result: { paused: false },
+    deed: "Resume endpoint",
+    came: `not ${paused("outgoing_endpoints")}`,
   },
   {
     name: "outgoing-retry",
-    done: "The messages that were given up wait again",
-    of: "endpoint",
-    page: "/ops/outgoing",
     before: "update mirror.outgoing_deliveries set state = 'dead'",
-    says: "Retry endpoint – endpoint erp 2 ",
-    sql: "select distinct state, attempts from mirror.outgoing_deliveries",
-    result: { state: "pending", attempts: 0 },
+    done: "The messages that were given up wait again",
+    deed: "Retry endpoint",
+    many: 2,
+    came: `not ${messages("state <> 'pending' or attempts <> 0")}`,
   },
   {
     name: "outgoing-now",
-    done: "What waits is due now",
-    of: "endpoint",
-    page: "/ops/outgoing",
     before:
       "update mirror.outgoing_deliveries set state = 'pending', next_attempt_at = now() + interval '1 hour'",
-    says: "Hasten endpoint – endpoint erp 2 ",
-    sql: "select count(*)::int as waiting from mirror.outgoing_deliveries where next_attempt_at > now()",
-    result: { waiting: 0 },
+    done: "What waits is due now",
+    deed: "Hasten endpoint",
+    many: 2,
+    came: `not ${messages("next_attempt_at > now()")}`,
   },
   {
     name: "outgoing-test",
     done: "A test waits",
-    of: "endpoint",
-    page: "/ops/outgoing",
-    says: "Test endpoint – endpoint erp 1 ",
-    sql: "select state, source_id from mirror.outgoing_deliveries where event_type = 'test'",
-    result: { state: "pending", source_id: "live" },
+    deed: "Test endpoint",
+    came: messages("event_type = 'test' and state = 'pending' and source_id = 'live'"),
   },
   {
     name: "outgoing-remove",
-    done: "The endpoint and its messages are forgotten",
-    of: "endpoint",
-    page: "/ops/outgoing",
     before: "update mirror.outgoing_endpoints set listed_at = now() - interval '2 minutes'",
     warns: "deleted for good",
-    says: "Remove endpoint – endpoint erp 1 ",
-    sql: "select count(*)::int as left from mirror.outgoing_endpoints",
-    result: { left: 0 },
+    done: "The endpoint and its messages are forgotten",
+    deed: "Remove endpoint",
+    came: "not exists (select from mirror.outgoing_endpoints)",
   },
-] as const;
+];
 
 /** The sentence on top of a page about what was done, and the names of its buttons. */
 function readDone(page: string) {
@@ -131,32 +121,32 @@ function readDone(page: string) {
 
 it.each(REMEDIES)(
   "$name is offered to an operator only, is carried out, said on the page where it was pressed, and in the audit log",
-  async ({ name, of, page, says, sql, result, done, ...more }) => {
-    if ("before" in more) await pool.query(more.before);
+  async ({ name, page = "/ops/outgoing", before = "", warns = "", done, undo, deed, many = 1, came }) => {
+    await pool.query(before);
+    const [of, subject] = name.startsWith("outgoing") ? ["endpoint", "erp"] : ["source", "live"];
+    const press = (which: string, more = {}) => post(`/ops/${name}`, { [of]: which }, more);
     const button = `action="/ops/${name}"`;
     expect((await read(page, "viewer")).page).not.toContain(button);
-    expect((await post(`/ops/${name}`, { [of]: OF[of] }, { role: "viewer" })).status).toBe(405);
+    expect((await press(subject, { role: "viewer" })).status).toBe(405);
     const offered = await read(page);
     expect(offered.page).toContain(button);
-    expect(offered.text).toContain("warns" in more ? more.warns : "");
-    const from = `${page}?range=7d&did=earlier&on=it&many=9`;
-    const { status, to } = await post(`/ops/${name}`, { [of]: OF[of] }, { from });
-    expect([status, to]).toEqual([
-      303,
-      expect.stringMatching(`^${page}\\?range=7d&did=\\w+&on=\\w+\\+\\w+&many=\\d+$`),
-    ]);
-    const { said, buttons } = readDone((await read(to ?? "")).page);
-    expect(said).toContain(`✔ ${of} ${OF[of]}: ${done}`);
-    expect(buttons).toEqual("undo" in more ? [more.undo] : []);
-    expect(readDone((await read(to ?? "", "viewer")).page)).toEqual({
-      said: expect.stringContaining(done),
-      buttons: [],
+    expect(offered.text).toContain(warns);
+    const { status, to } = await press(subject, { from: `${page}?range=7d&did=earlier&on=it&many=9` });
+    const answer = `^${page}\\?range=7d&did=\\w+&on=${of}\\+${subject}&many=${many}$`;
+    expect([status, to]).toEqual([303, expect.stringMatching(answer)]);
+    const said = expect.stringContaining(`✔ ${of} ${subject}: ${done}`) as string;
+    expect(readDone((await read(to ?? "")).page)).toEqual({
+      said,
+      buttons: undo === undefined ? [] : [undo],
     });
-    expect((await read("/ops/actions")).text).toContain(`operator ${says}`);
-    expect(await one(sql)).toEqual(result);
-    const late = await post(`/ops/${name}`, { [of]: "nowhere" }, { from: page });
+    expect(readDone((await read(to ?? "", "viewer")).page)).toEqual({ said, buttons: [] });
+    expect((await pool.query<object>(`select ${came} as came`)).rows).toEqual([{ came: true }]);
+    const late = await press("nowhere", { from: page });
     expect(readDone((await read(late.to ?? "")).page).said).toContain("nowhere: Nothing was left to do");
-    expect((await read("/ops/actions")).text).toContain(`${of} nowhere 0 `);
+    const log = (await read("/ops/actions")).text;
+    const source = of === "source" ? "live" : "–";
+    expect(log).toContain(`operator ${deed} ${source} ${of} ${subject} ${many} `);
+    expect(log).toContain(`${of} nowhere 0 `);
   },
 );
 

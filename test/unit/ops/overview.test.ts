@@ -153,6 +153,29 @@ describe("the overview", () => {
     );
     expect(text.match(/Start order-mirror poller/g)).toHaveLength(1);
     expect(render(overview)).toMatch(/<details>\s*<summary>All 200<\/summary>/);
+    expect(render(overview)).toContain('<a href="/ops#sources">Details</a>');
+  });
+
+  it("leads from one source's problem to what concerns that source", () => {
+    const called = { configured: false, withoutSecret: 5, firstWithoutSecretAt: ago(90) };
+    const markup = render(collect({ ...called, leader: null, leaderlessSince: ago(180) }));
+    expect(markup).toContain('<a href="/ops/calls?kind=webhook&amp;source=live">Details</a>');
+    expect(markup).toContain('<a href="/ops/sources/live">Details</a>');
+  });
+
+  it("speaks of the source that is furthest behind", () => {
+    const slow = { sourceId: "slow", safeThrough: ago(130), polledThrough: ago(20), marginSeconds: 60 };
+    for (const places of [0, 1]) {
+      const sources = [makeSourceFacts(), makeSourceFacts(slow)];
+      if (places === 1) sources.reverse();
+      const facts = makeFacts({}, { sources });
+      expect(read(render({ facts, ...judge(facts), rateUsed: new Map() }))).toMatch(
+        /Complete up to 09:58 \(2 min 10 s ago\)\..* complete up to 2 min 10 s ago; 1 min of it are the margin/,
+      );
+      expect(read(renderFreshness(sources).markup)).toContain(
+        "Data of all 2 sources up to 2025-11-20 10:00 (20 s ago)",
+      );
+    }
   });
 
   it("shows what is over, and for how long it lasted", () => {
@@ -340,6 +363,9 @@ describe("no two statements about a source contradict each other", () => {
       fc.property(standings, deliveries, (standing, order) => {
         const overview = collect(standing);
         const main = read(render(overview));
+        const [worst] = overview.holding;
+        const { mood } = renderOverview(overview, VIEWER);
+        expect(mood).toBe(worst?.condition.severity ?? mood);
         const moment = readMoment(makeFacts(standing));
         const base = {
           sourceId: "live",
