@@ -64,7 +64,11 @@ it("a source that is added gets a token of its own, and others keep theirs", asy
   // Without it, its token opens nothing. What is configured later wins over what was created.
   expect((await provideIn(dataDir)).config).toEqual(first.config);
   const later = await provideIn(dataDir, { OPS_PASSWORD: PASSWORD, METRICS_TOKEN: TOKEN });
-  expect(later.config).toMatchObject({ opsPassword: PASSWORD, metricsToken: TOKEN });
+  expect(later.config).toMatchObject({
+    opsPassword: PASSWORD,
+    opsViewerPassword: null,
+    metricsToken: TOKEN,
+  });
 });
 
 it.each<[string, (file: string) => void, RegExp]>([
