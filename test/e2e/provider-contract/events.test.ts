@@ -1,19 +1,18 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import {
-  openTarget,
-  orderFor,
-  type Caller,
-  type ContractTarget,
-} from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, type Caller } from "../../support/contract/contractTarget.ts";
+import { receiveEvents } from "../../support/providers/testSandbox.ts";
 
-/** The envelope of an event (spec, "Events"), as a provider must send it. */
+/** The spec, "Events". */
+const target = await openTarget();
+const receivers = { live: await receiveEvents(afterAll), test: await receiveEvents(afterAll) };
+afterAll(() => target.close());
+
+/** The envelope of an event, as a provider must send it. */
 const envelopeSchema = z.looseObject({
   id: z.string(),
   type: z.string(),
@@ -22,51 +21,18 @@ const envelopeSchema = z.looseObject({
   data: z.looseObject({ reference: z.string() }),
 });
 
-/** The spec, "Events". Endpoints are added in the dashboard, so only a sandbox can be asked. */
-let target: ContractTarget;
-let receiver: Server;
-let received: Received[];
-
-interface Received {
-  readonly path: string;
-  readonly body: Buffer;
-  readonly headersDistinct: NodeJS.Dict<string[]>;
-  readonly event: ReturnType<typeof envelopeSchema.parse>;
-}
-
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
-
-beforeAll(async () => {
-  target = await openTarget();
-  receiver = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const body = Buffer.concat(chunks);
-      const event = envelopeSchema.parse(JSON.parse(body.toString()));
-      received.push({ path: request.url ?? "", body, headersDistinct: request.headersDistinct, event });
-      response.writeHead(200).end();
-    });
+for (const mode of ["live", "test"] as const)
+  await target.control.addWebhook({
+    organization: "sandbox",
+    mode,
+    url: receivers[mode].url,
+    secret: secretOf(mode),
   });
-  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-  for (const mode of ["live", "test"] as const) {
-    await target.control.addWebhook({
-      organization: "sandbox",
-      mode,
-      url: `${url}/${mode}`,
-      secret: secretOf(mode),
-    });
-  }
-});
-afterAll(async () => {
-  receiver.closeAllConnections();
-  await new Promise((resolve) => receiver.close(resolve));
-  await target.close();
-});
-beforeEach(() => {
-  received = [];
-});
+const forget = () => {
+  for (const { received } of Object.values(receivers)) received.splice(0);
+};
+beforeEach(forget);
 afterEach(async () => {
   await target.control.setPlan("sandbox", "advanced");
   await target.control.setSubscription("sandbox", "active");
@@ -75,10 +41,14 @@ afterEach(async () => {
 const create = async (caller: Caller, branch = target.world.branch) =>
   (await caller.client.createOrder(orderFor(target.world, { branch }))).snapshot.fields.reference;
 
-/** All events of an order, once everything has been sent. */
-async function eventsOf(reference: string): Promise<Received[]> {
+/** All events of an order, once everything has been sent, with the mode of their endpoint. */
+async function eventsOf(reference: string) {
   await target.control.settleEvents();
-  return received.filter(({ event }) => event.data.reference === reference);
+  return (["live", "test"] as const).flatMap((mode) =>
+    receivers[mode].received
+      .map(({ body, rawHeaders, event }) => ({ mode, body, rawHeaders, event: envelopeSchema.parse(event) }))
+      .filter(({ event }) => event.data.reference === reference),
+  );
 }
 const typesOf = async (reference: string) => (await eventsOf(reference)).map(({ event }) => event.type);
 
@@ -104,22 +74,17 @@ describe("an event", () => {
     expect(readSnapshot(JSON.stringify(data), data).hash).toBe(snapshot.hash);
   });
 
-  it("shows the order as it was then, not as it is now", async () => {
+  it("has its own id, and shows the order as it was then, not as it is now", async () => {
     const reference = await create(target.test);
     for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
     expect((await target.test.client.getOrder(reference)).snapshot.fields.status).toBe(
       "arrived_for_delivery",
     );
-    const pickedUp = (await eventsOf(reference)).find(({ event }) => event.type === "order.picked_up");
+    const events = await eventsOf(reference);
+    const pickedUp = events.find(({ event }) => event.type === "order.picked_up");
     expect(pickedUp?.event.data["status"]).toBe("picked_up");
-  });
-
-  it("has its own id", async () => {
-    const reference = await create(target.test);
-    for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
-    const ids = (await eventsOf(reference)).map(({ event }) => event.id);
-    expect(ids.length).toBeGreaterThanOrEqual(3);
-    expect(new Set(ids).size).toBe(ids.length);
+    expect(events.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(events.map(({ event }) => event.id)).size).toBe(events.length);
   });
 
   it("is signed with the endpoint's own secret (assumed: by Standard Webhooks)", async () => {
@@ -129,7 +94,7 @@ describe("an event", () => {
     const nowSeconds = Date.now() / 1_000;
     const events = await eventsOf(reference);
     expect(events.length).toBeGreaterThan(0);
-    for (const { body, headersDistinct } of events) {
+    for (const { body, rawHeaders: headersDistinct } of events) {
       const verdict = (secret: string) =>
         loadVerifier({ scheme, secrets: [secret] }).verify({ headersDistinct, body, nowSeconds }).valid;
       expect([verdict(secretOf("test")), verdict(secretOf("live"))]).toEqual([true, false]);
@@ -142,7 +107,7 @@ describe("events are sent", () => {
     const reference = await create(target.test);
     await eventsOf(reference);
     for (const status of ["arrived_for_pickup", "picked_up", "arrived_for_delivery"]) {
-      received = [];
+      forget();
       await target.test.client.advanceTestOrder(reference);
       const events = await eventsOf(reference);
       expect(events.map(({ event }) => event.data["status"])).toEqual([status]);
@@ -158,15 +123,12 @@ describe("events are sent", () => {
     expect(events.map(({ event }) => [event.livemode, event.data["status"]])).toEqual([[true, "picked_up"]]);
   });
 
-  it("as order.cancelled when the business cancels", async () => {
+  it.each<[string, (reference: string) => Promise<unknown>]>([
+    ["business", (reference) => target.live.client.cancelOrder(reference)],
+    ["fleet", (reference) => target.control.cancelByFleet(reference)],
+  ])("as order.cancelled when the %s cancels", async (_, cancel) => {
     const reference = await create(target.live);
-    await target.live.client.cancelOrder(reference);
-    expect((await typesOf(reference)).filter((type) => type === "order.cancelled")).toHaveLength(1);
-  });
-
-  it("as order.cancelled when the fleet cancels", async () => {
-    const reference = await create(target.live);
-    await target.control.cancelByFleet(reference);
+    await cancel(reference);
     expect((await typesOf(reference)).filter((type) => type === "order.cancelled")).toHaveLength(1);
   });
 
@@ -174,7 +136,7 @@ describe("events are sent", () => {
     const reference = await create(target.test);
     await target.test.client.cancelOrder(reference);
     await eventsOf(reference);
-    received = [];
+    forget();
     await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({ status: 422 });
     expect(await typesOf(reference)).toEqual([]);
   });
@@ -184,10 +146,12 @@ describe("events are sent", () => {
     await target.test.client.cancelOrder(inTest);
     const inLive = await create(target.live);
     await target.live.client.cancelOrder(inLive);
-    const pathsOf = async (reference: string) => new Set((await eventsOf(reference)).map(({ path }) => path));
-    expect([...(await pathsOf(inTest))]).toEqual(["/test"]);
-    expect([...(await pathsOf(inLive))]).toEqual(["/live"]);
-    expect(received.every(({ path, event }) => (path === "/live") === event.livemode)).toBe(true);
+    const modesOf = async (reference: string) => [
+      ...new Set((await eventsOf(reference)).map(({ mode }) => mode)),
+    ];
+    expect([await modesOf(inTest), await modesOf(inLive)]).toEqual([["test"], ["live"]]);
+    for (const [mode, { received }] of Object.entries(receivers))
+      for (const { event } of received) expect(event.livemode).toBe(mode === "live");
   });
 });
 
@@ -203,7 +167,7 @@ describe("the plan", () => {
     const reference = await create(test);
     await control.setPlan("sandbox", "standard");
     await eventsOf(reference);
-    received = [];
+    forget();
     await test.client.advanceTestOrder(reference);
     expect(await typesOf(reference)).toEqual([]);
     await control.setPlan("sandbox", "advanced");

@@ -93,7 +93,7 @@ describe("order-list: 20 per 10 seconds", () => {
     answers = await askMany(25, () => target.test.ask("GET", "/v1/orders?limit=1"));
     other = {
       live: await target.live.ask("GET", "/v1/orders?limit=1"),
-      secondKey: await target.as(target.world.keys.testSecond).ask("GET", "/v1/orders?limit=1"),
+      secondKey: await target.testSecond.ask("GET", "/v1/orders?limit=1"),
       branches: await target.test.ask("GET", "/v1/branches"),
       organization: await target.other.ask("GET", "/v1/orders?limit=1"),
     };

@@ -68,35 +68,31 @@ describe("POST /v1/orders/quote", () => {
     expect((await test.client.quoteOrder(order)).schedule.mode).toBe("asap");
   });
 
-  it("returns the times that an order with the same body gets", async () => {
-    const { world, test } = target;
-    // Conditions may change between the two, as when a minute ends; then the next pair agrees.
-    const pair = async () => {
-      const order = orderFor(world);
-      const { schedule } = await test.client.quoteOrder(order);
-      return [
-        schedule.resolved,
-        (await test.client.createOrder(order)).readOrder().schedule.resolved,
-      ] as const;
-    };
+  /** Conditions may change between the two, as when a minute ends; then the next pair agrees. */
+  const compare = async (pair: () => Promise<readonly [unknown, unknown]>) => {
     const first = await pair();
-    const [quoted, agreed] = JSON.stringify(first[0]) === JSON.stringify(first[1]) ? first : await pair();
+    return JSON.stringify(first[0]) === JSON.stringify(first[1]) ? first : pair();
+  };
+
+  it("returns the times that an order with the same body gets", async () => {
+    const { client } = target.test;
+    const [quoted, agreed] = await compare(async () => {
+      const order = orderFor(target.world);
+      const { schedule } = await client.quoteOrder(order);
+      return [schedule.resolved, (await client.createOrder(order)).readOrder().schedule.resolved];
+    });
     expect(quoted).toEqual(agreed);
   });
 
   it("answers test and live keys in the same way", async () => {
     const { world, test, live } = target;
-    const pair = async () => {
+    const [ofTest, ofLive] = await compare(async () => {
       const order = orderFor(world);
-      const [{ request_id: _, ...inTest }, { request_id: __, ...inLive }] = [
-        await test.client.quoteOrder(order),
-        await live.client.quoteOrder(order),
-      ];
-      return [inTest, inLive] as const;
-    };
-    const first = await pair();
-    const [inTest, inLive] = JSON.stringify(first[0]) === JSON.stringify(first[1]) ? first : await pair();
-    expect(inTest).toEqual(inLive);
+      const { request_id: _, ...inTest } = await test.client.quoteOrder(order);
+      const { request_id: __, ...inLive } = await live.client.quoteOrder(order);
+      return [inTest, inLive];
+    });
+    expect(ofTest).toEqual(ofLive);
   });
 });
 

@@ -16,37 +16,26 @@ afterEach(async () => {
 
 const WARNING = "service-subscription-state";
 
-/** Each request has its own order, so that it can be repeated. */
-const askEverything = async (caller: Caller) => {
-  const { world } = target;
-  const made = async () => {
-    const { reference } = await orderBefore(caller);
-    return reference;
-  };
+/** Orders for `askEverything`, made while the subscription is active. */
+const makeOrders = () =>
+  Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const { snapshot } = await target.test.client.createOrder(orderFor(target.world));
+      return snapshot.fields.reference;
+    }),
+  );
+/** Everything except creations and quotes. */
+const askEverything = async ([read, cancelled, advanced, changed]: readonly string[]) => {
+  const ask: Caller["ask"] = (...request) => target.test.ask(...request);
   return {
-    get: await caller.ask("GET", `/v1/orders/${await made()}`),
-    list: await caller.ask("GET", "/v1/orders"),
-    cancel: await caller.ask("POST", `/v1/orders/${await made()}/cancel`),
-    advance: await caller.ask("POST", `/v1/test/orders/${await made()}/advance`),
-    change: await caller.ask("PATCH", `/v1/orders/${await made()}`, {}),
-    validate: await caller.ask("POST", "/v1/addresses/validate", world.addresses.valid),
-    branches: await caller.ask("GET", "/v1/branches"),
+    get: await ask("GET", `/v1/orders/${read}`),
+    list: await ask("GET", "/v1/orders"),
+    cancel: await ask("POST", `/v1/orders/${cancelled}/cancel`),
+    advance: await ask("POST", `/v1/test/orders/${advanced}/advance`),
+    change: await ask("PATCH", `/v1/orders/${changed}`, {}),
+    validate: await ask("POST", "/v1/addresses/validate", target.world.addresses.valid),
+    branches: await ask("GET", "/v1/branches"),
   };
-};
-
-/** Orders created while the subscription is active, for tests while it is not. */
-const stock: { reference: string }[] = [];
-const orderBefore = async (caller: Caller) => {
-  const kept = stock.pop();
-  if (kept !== undefined) return kept;
-  const { snapshot } = await caller.client.createOrder(orderFor(target.world));
-  return { reference: snapshot.fields.reference };
-};
-const fillStock = async () => {
-  for (let index = 0; index < 4; index += 1) {
-    const { snapshot } = await target.test.client.createOrder(orderFor(target.world));
-    stock.push({ reference: snapshot.fields.reference });
-  }
 };
 
 describe("test mode", () => {
@@ -97,18 +86,6 @@ describe("prerequisites of creating orders", () => {
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.status).toBeLessThan(500);
   });
-
-  it("a primary connection, even when there is another one", async () => {
-    const { control, world, test } = target;
-    const { branch } = world.secondZone;
-    const primary = (await test.client.quoteOrder(orderFor(world, { branch }))).zone.code;
-    await control.deactivatePrimary(branch);
-    await expect(test.client.createOrder(orderFor(world, { branch }))).rejects.toMatchObject({
-      code: "branch_not_connected",
-    });
-    await control.connectPrimary(branch, primary);
-    await test.client.createOrder(orderFor(world, { branch }));
-  });
 });
 
 describe("plans", () => {
@@ -136,13 +113,15 @@ describe("plans", () => {
   });
 });
 
-it("subscription past_due works as before, with a warning header only on creation and quote", async () => {
+it("subscription past_due works as active, with a warning header only then, and only on creation and quote", async () => {
   const { world, test, live, control } = target;
+  expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBeNull();
+  expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBeNull();
   await control.setSubscription("sandbox", "past_due");
   expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
   expect((await live.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
   expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBe("past_due");
-  for (const [name, answer] of Object.entries(await askEverything(test))) {
+  for (const [name, answer] of Object.entries(await askEverything(await makeOrders()))) {
     expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
   }
 });
@@ -164,9 +143,9 @@ describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription)
   });
 
   it("still allows reading, listing, changing, cancelling and advancing, without the header", async () => {
-    await fillStock();
+    const orders = await makeOrders();
     await target.control.setSubscription("sandbox", subscription);
-    for (const [name, answer] of Object.entries(await askEverything(target.test))) {
+    for (const [name, answer] of Object.entries(await askEverything(orders))) {
       expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
     }
     const refused = await target.test.ask("POST", "/v1/orders", orderFor(target.world));
@@ -186,9 +165,3 @@ it.each(["advanced", "standard"] as const)(
     });
   },
 );
-
-it("the warning header is absent while the subscription is active", async () => {
-  const { world, test } = target;
-  expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBeNull();
-  expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBeNull();
-});

@@ -135,9 +135,12 @@ describe("late commits", () => {
     const body = orderBody({ externalOrderId: "late" });
     const create = async () => (await world.ask("POST", "/v1/orders", { body })).status;
     expect([await create(), await create()]).toEqual([201, 409]);
-    expect((await get("late")).error.code).toBe("order_not_found");
+    // What follows a late change waits for it.
+    await turn({ lateCommitShare: 0 });
     expect((await world.ask("POST", "/v1/orders/late/cancel")).json.status).toBe("cancelled");
-    await world.sandbox.advance(60_001);
+    await world.sandbox.advance(59_000);
+    expect((await get("late")).error.code).toBe("order_not_found");
+    await world.sandbox.advance(1_001);
     expect((await get("late")).status).toBe("cancelled");
   });
 });

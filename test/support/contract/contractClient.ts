@@ -4,9 +4,6 @@ import type { addressSchema, createOrderSchema, updateOrderSchema } from "../../
 import {
   makeProviderClient,
   type ListOrdersQuery,
-  type OrderAnswer,
-  type OrdersPage,
-  type ProviderClient,
   type ProviderClientDeps,
 } from "../../../src/provider/client.ts";
 import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
@@ -37,8 +34,8 @@ const order = z.looseObject({
   fleet: named,
   schedule,
   externalOrderId: z.string().nullish(),
-  pickupTime: time.nullish(),
-  deliveryTime: time.nullish(),
+  pickupTime: time,
+  deliveryTime: time,
   realPickupTime: time.nullish(),
   realDeliveryTime: time.nullish(),
   updatedAt: time,
@@ -68,39 +65,16 @@ const addressCheck = z.discriminatedUnion("valid", [
   }),
 ]);
 
-export interface StrictOrderAnswer extends OrderAnswer {
-  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
-  readonly subscriptionState: string | null;
-  /** Throws a ZodError where the order deviates from the spec. */
-  readonly readOrder: () => z.output<typeof orderAnswer>;
-}
-
-type Options = RequestOptions | undefined;
+export type ContractClient = ReturnType<typeof makeContractClient>;
 
 /** The provider's client with every endpoint of the spec. Writes are sent once, and again only after a short 429. */
-export interface ContractClient extends ProviderClient {
-  createOrder(order: CreateOrderRequest, options?: Options): Promise<StrictOrderAnswer>;
-  quoteOrder(
-    order: CreateOrderRequest,
-    options?: Options,
-  ): Promise<z.output<typeof quote> & Pick<StrictOrderAnswer, "subscriptionState">>;
-  getOrder(reference: string, options?: Options): Promise<Omit<StrictOrderAnswer, "subscriptionState">>;
-  listOrders(
-    query: ListOrdersQuery,
-    options?: Options,
-  ): Promise<OrdersPage & { readonly readOrders: () => z.output<typeof orderPage> }>;
-  cancelOrder(reference: string, options?: Options): Promise<StrictOrderAnswer>;
-  updateOrder(reference: string, changes: UpdateOrderRequest, options?: Options): Promise<StrictOrderAnswer>;
-  advanceTestOrder(reference: string, options?: Options): Promise<StrictOrderAnswer>;
-  validateAddress(address: WireAddress, options?: Options): Promise<z.output<typeof addressCheck>>;
-}
-
-export function makeContractClient(deps: ProviderClientDeps): ContractClient {
+export function makeContractClient(deps: ProviderClientDeps) {
   const client = makeProviderClient(deps);
   const providerClock = makeProviderClock(deps.clock);
   const send = makeRetrying({ send: makeTransport({ ...deps, providerClock }), clock: deps.clock });
+  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
   const stateOf = ({ headers }: ProviderAnswer) => headers.get("service-subscription-state");
-  const ask = async (request: ProviderRequest, options: Options = {}): Promise<StrictOrderAnswer> => {
+  const ask = async (request: ProviderRequest, options: RequestOptions = {}) => {
     const answer = await send(request, options);
     const { requestedAt, requestId, text, value } = answer;
     return {
@@ -108,6 +82,7 @@ export function makeContractClient(deps: ProviderClientDeps): ContractClient {
       requestedAt,
       requestId,
       subscriptionState: stateOf(answer),
+      /** Throws a ZodError where the order deviates from the spec. */
       readOrder: () => orderAnswer.parse(value),
     };
   };
@@ -115,30 +90,30 @@ export function makeContractClient(deps: ProviderClientDeps): ContractClient {
   const geocode = { method: "POST", policy: "geocoding", safe: true } as const;
   return {
     ...client,
-    createOrder: (body, options) =>
-      ask({ ...write, route: "/v1/orders", policy: "geocoding", body }, options),
-    cancelOrder: (reference, options) =>
+    createOrder: (body: CreateOrderRequest) =>
+      ask({ ...write, route: "/v1/orders", policy: "geocoding", body }),
+    cancelOrder: (reference: string, options?: RequestOptions) =>
       ask({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
-    updateOrder: (reference, body, options) =>
-      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, body }, options),
-    advanceTestOrder: (reference, options) =>
-      ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }, options),
-    async getOrder(reference, options) {
+    updateOrder: (reference: string, body: UpdateOrderRequest) =>
+      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, body }),
+    advanceTestOrder: (reference: string) =>
+      ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }),
+    async getOrder(reference: string, options?: RequestOptions) {
       const answer = await client.getOrder(reference, options);
       const whole = { ...(JSON.parse(answer.snapshot.raw) as object), request_id: answer.requestId };
       return { ...answer, readOrder: () => orderAnswer.parse(whole) };
     },
-    async listOrders(query, options) {
+    async listOrders(query: ListOrdersQuery, options?: RequestOptions) {
       const page = await client.listOrders(query, options);
       const data = page.elements.map(({ value }) => value);
       return { ...page, readOrders: () => orderPage.parse({ ...page, data, request_id: page.requestId }) };
     },
-    async quoteOrder(body, options = {}) {
-      const answer = await send({ ...geocode, route: "/v1/orders/quote", body }, options);
+    async quoteOrder(body: CreateOrderRequest) {
+      const answer = await send({ ...geocode, route: "/v1/orders/quote", body }, {});
       return { ...quote.parse(answer.value), subscriptionState: stateOf(answer) };
     },
-    async validateAddress(body, options = {}) {
-      const answer = await send({ ...geocode, route: "/v1/addresses/validate", body }, options);
+    async validateAddress(body: WireAddress) {
+      const answer = await send({ ...geocode, route: "/v1/addresses/validate", body }, {});
       return addressCheck.parse(answer.value);
     },
   };

@@ -8,7 +8,7 @@ import type { SourceConfig } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
 import { keyOf } from "../../../src/config/sources.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import type { World } from "./contractTarget.ts";
+import type { Keys } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { openServedMirror } from "../mirror/served.ts";
 import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
@@ -20,9 +20,8 @@ const SOURCES = {
   standard: { mode: "test", organization: "standard", apiKey: "dos_test_standard" },
 } as const;
 
-const KEYS: World["keys"] = {
+const KEYS: Keys = {
   live: "token-of-the-live-source",
-  liveSecond: "second-token-of-the-live-source",
   test: "token-of-the-test-source",
   testSecond: "second-token-of-the-test-source",
   otherTest: "token-of-the-other-source",
@@ -30,7 +29,6 @@ const KEYS: World["keys"] = {
 };
 const TOKENS = [
   [KEYS.live, "live"],
-  [KEYS.liveSecond, "live"],
   [KEYS.test, "test"],
   [KEYS.testSecond, "test"],
   [KEYS.otherTest, "other"],

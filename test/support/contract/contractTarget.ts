@@ -11,34 +11,7 @@ import {
   type WireAddress,
 } from "./contractClient.ts";
 import { openContractMirror } from "./contractMirror.ts";
-import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
-
-/**
- * The provider that the contract suite tests.
- *
- * By default each file starts its own sandbox. With CONTRACT_TARGET=mirror it is the mirror, in front of its own sandbox: the mirror must answer as the provider
- * does, except for what mirrorExceptions.ts lists.
- */
-export interface ContractTarget {
-  readonly baseUrl: string;
-  readonly world: World;
-  /** Test mode. */
-  readonly test: Caller;
-  readonly live: Caller;
-  /** Test mode, of another organization. */
-  readonly other: Caller;
-  /** Test mode, of an organization on the Standard plan. */
-  readonly standard: Caller;
-  /** Any key, also a wrong one; null sends none. */
-  readonly as: (apiKey: string | null) => Caller;
-  /** What the dashboard and the fleet would do. */
-  readonly control: SandboxControl;
-  close(): Promise<void>;
-}
-
-function isMirror(): boolean {
-  return process.env["CONTRACT_TARGET"] === "mirror";
-}
+import { makeSandboxControl } from "../providers/sandboxControl.ts";
 
 /** One key: the typed client, and plain HTTP for what the types do not allow. */
 export interface Caller {
@@ -56,107 +29,75 @@ export interface RawAnswer {
   readonly code: string | undefined;
 }
 
-/** What the suite needs to know of a provider to send useful requests. Branches by reference. */
-export interface World {
-  readonly keys: {
-    readonly live: string;
-    readonly liveSecond: string;
-    readonly test: string;
-    readonly testSecond: string;
-    readonly otherTest: string;
-    readonly standardTest: string;
-  };
-  /** Connected, open, always covered by couriers. */
-  readonly branch: string;
-  /** The same, with another fleet. */
-  readonly secondBranch: string;
-  /** Of the organization on the Standard plan. */
-  readonly standardBranch: string;
-  readonly unconnectedBranch: string;
-  readonly closedBranch: string;
-  /** The organization is its own fleet there. */
-  readonly ownFleetBranch: string;
-  /** A branch with two zones, and the one that is not primary. */
-  readonly secondZone: { readonly branch: string; readonly zoneCode: string };
-  /** A zone in which no courier works. */
-  readonly uncoveredZone: { readonly branch: string; readonly zoneCode: string };
-  readonly addresses: {
-    readonly valid: WireAddress;
-    /** Found, although its form needs correction. */
-    readonly untidy: WireAddress;
-    readonly notFound: WireAddress;
-    readonly ambiguous: WireAddress;
-    readonly lowConfidence: WireAddress;
-  };
-}
+const KEYS = {
+  live: "dos_live_sandbox",
+  test: "dos_test_sandbox",
+  testSecond: "dos_test_sandbox_second",
+  otherTest: "dos_test_other",
+  standardTest: "dos_test_standard",
+};
+export type Keys = typeof KEYS;
 
-const SANDBOX_WORLD: World = {
-  keys: {
-    live: "dos_live_sandbox",
-    liveSecond: "dos_live_sandbox_second",
-    test: "dos_test_sandbox",
-    testSecond: "dos_test_sandbox_second",
-    otherTest: "dos_test_other",
-    standardTest: "dos_test_standard",
-  },
+/** What the suite needs to know of the provider to send useful requests. Branches by reference. */
+const WORLD = {
   branch: "centrum",
+  /** The same, with another fleet. */
   secondBranch: "utrecht",
+  /** Of the organization on the Standard plan. */
   standardBranch: "winkel",
   unconnectedBranch: "den-haag",
   closedBranch: "leiden",
+  /** The organization is its own fleet there. */
   ownFleetBranch: "eigen-bezorging",
+  /** A branch with two zones, and the one that is not primary. */
   secondZone: { branch: "centrum", zoneCode: "AMS-W" },
+  /** A zone in which no courier works. */
   uncoveredZone: { branch: "rotterdam", zoneCode: "RTM-OFF" },
   addresses: {
     valid: { street: "Overtoom 100", city: "Amsterdam", postcode: "1054 HN" },
+    /** Found, although its form needs correction. */
     untidy: { street: "overtoom  100", city: "AMSTERDAM", postcode: "1054hn" },
     notFound: { street: "Nergensweg 1", city: "Amsterdam", postcode: "9999 ZZ" },
     ambiguous: { street: "Kerkstraat 5", city: "Amsterdam", postcode: "9999 ZZ" },
     lowConfidence: { street: "Overtoom 99999", city: "Amsterdam", postcode: "1054 HN" },
   },
 };
+export type World = typeof WORLD;
 
-export async function openTarget(options: Partial<SandboxOptions> = {}): Promise<ContractTarget> {
-  const own = await (isMirror() ? openMirror(options) : openSandbox(options));
-  const baseUrl = own.url;
-  const world = { ...SANDBOX_WORLD, keys: own.keys };
+/**
+ * The provider that the contract suite tests: a sandbox of each file's own or, with CONTRACT_TARGET=mirror, the mirror in
+ * front of one. The mirror must answer as the provider does, except for what mirrorExceptions.ts lists.
+ */
+export async function openTarget(options: Partial<SandboxOptions> = {}) {
+  const sandbox = await makeTestSandbox(options);
+  const mirror =
+    process.env["CONTRACT_TARGET"] === "mirror"
+      ? await openContractMirror(sandbox.database, sandbox.url)
+      : undefined;
+  const { url: baseUrl, keys } = mirror ?? { url: sandbox.url, keys: KEYS };
   const as = (apiKey: string | null) => makeCaller(baseUrl, apiKey);
   return {
     baseUrl,
-    world,
-    test: as(world.keys.test),
-    live: as(world.keys.live),
-    other: as(world.keys.otherTest),
-    standard: as(world.keys.standardTest),
+    world: WORLD,
+    live: as(keys.live),
+    test: as(keys.test),
+    /** The same organization and mode. */
+    testSecond: as(keys.testSecond),
+    /** Test mode, of another organization. */
+    other: as(keys.otherTest),
+    /** Test mode, of an organization on the Standard plan. */
+    standard: as(keys.standardTest),
+    /** Any key, also a wrong one; null sends none. */
     as,
-    control: own.control,
-    close: () => own.close(),
-  };
-}
-
-interface OwnProvider {
-  readonly url: string;
-  readonly keys: World["keys"];
-  readonly control: SandboxControl;
-  close(): Promise<void>;
-}
-
-async function openSandbox(options: Partial<SandboxOptions>): Promise<OwnProvider> {
-  const { url, close } = await makeTestSandbox(options);
-  return { url, keys: SANDBOX_WORLD.keys, control: makeSandboxControl(url), close };
-}
-
-async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider> {
-  const sandbox = await makeTestSandbox(options);
-  const mirror = await openContractMirror(sandbox.database, sandbox.url);
-  return {
-    ...mirror,
+    /** What the dashboard and the fleet would do. */
+    control: mirror?.control ?? makeSandboxControl(sandbox.url),
     async close() {
-      await mirror.close();
+      await mirror?.close();
       await sandbox.close();
     },
   };
 }
+export type ContractTarget = Awaited<ReturnType<typeof openTarget>>;
 
 export function makeCaller(baseUrl: string, apiKey: string | null): Caller {
   return {

@@ -139,8 +139,10 @@ export interface EventReceiver {
   close(): Promise<void>;
 }
 
-/** A webhook endpoint that keeps what it receives; closed automatically at the end of the test. */
-export async function receiveEvents(): Promise<EventReceiver> {
+/** A webhook endpoint that keeps what it receives; closed automatically at the end of the test, or with `ends` of a file. */
+export async function receiveEvents(
+  ends: (close: () => Promise<void>) => void = onTestFinished,
+): Promise<EventReceiver> {
   const received: ReceivedEvent[] = [];
   const receiver: EventReceiver = {
     url: "",
@@ -161,7 +163,7 @@ export async function receiveEvents(): Promise<EventReceiver> {
     });
   });
   const listening = await listenHere(server);
-  onTestFinished(() => receiver.close());
+  ends(() => receiver.close());
   return Object.assign(receiver, { url: `${listening.url}/hook` });
 }
 

@@ -38,6 +38,7 @@ describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
     for (let count = 0; count < 25; count += 1) take();
     wait(2 * WINDOW_MS);
     for (let count = 0; count < 20; count += 1) expect(take().refusal).toBeUndefined();
+    expect(take().refusal).toBeDefined();
   });
 
   it("always return a correct Retry-After, however a client behaves", () => {
