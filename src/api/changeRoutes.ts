@@ -187,9 +187,7 @@ async function runStream(
 ): Promise<void> {
   const { sourceId, start, read, response } = stream;
   const gone = untilClosed(response);
-  const heartbeat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(HEARTBEAT);
-  }, limits.heartbeatMs ?? HEARTBEAT_MS);
+  const heartbeat = setInterval(() => response.write(HEARTBEAT), limits.heartbeatMs ?? HEARTBEAT_MS);
   response.setTimeout(limits.stalledMs ?? STALLED_MS, () => {
     if (!response.writableNeedDrain) return;
     logger.info({ source: sourceId }, "a stream of changes was ended: its client took nothing for too long");

@@ -11,7 +11,7 @@ import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestApi } from "../../support/mirror/served.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { emptying } from "../../support/mirror/tables.ts";
+import { emptying, prove } from "../../support/mirror/tables.ts";
 import { stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
@@ -90,10 +90,7 @@ it("the cron job reports a day once the mirror is complete for it", async () => 
   );
   const report = () => run(process.execPath, node("cron/late-orders.mjs", "2026-03-01")).ended;
   expect(await report()).toMatchObject({ code: 75, stdout: "" });
-  const end = BigInt(Date.parse("2026-03-02T00:00:00Z")) * 1_000_000n;
-  await database.pool.query("insert into mirror.poll_state (source_id, safe_through) values ('live', $1)", [
-    String(end),
-  ]);
+  await prove(database.pool, "2026-03-02T00:00:00Z");
   expect(await report()).toMatchObject({
     code: 0,
     stdout:
@@ -106,11 +103,7 @@ it("the file per day waits for the mirror to have everything of it, and appears 
   const write = () => run("sh", [path.join(EXAMPLES, "cron/order-days.sh"), folder, "2026-03-01"]).ended;
   expect(await write()).toMatchObject({ code: 75, stdout: "" });
   expect(await readdir(folder)).toEqual([]);
-  const end = BigInt(Date.parse("2026-03-02T00:00:00Z")) * 1_000_000n;
-  await database.pool.query(
-    "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)",
-    [String(end)],
-  );
+  await prove(database.pool, "2026-03-02T00:00:00Z");
   expect(await write()).toMatchObject({ code: 0, stdout: "", stderr: "" });
   const [head, ...rows] = (await readFile(path.join(folder, "2026-03-01.csv"), "utf8")).split("\r\n");
   expect(head).toMatch(/^source_id,reference,/);
@@ -158,10 +151,7 @@ describe.skipIf(!python)(
       await first.waitFor(/order B created/);
       await see({ reference: "A", updatedAt: at(3), status: "picked_up" });
       await first.waitFor(/change A 2 picked_up 2026-03-01T09:00:03Z/);
-      await database.pool.query(
-        "insert into mirror.poll_state (source_id, safe_through, safe_position) values ('live', $1, 0)",
-        [String(BigInt(Date.parse(at(3))) * 1_000_000n)],
-      );
+      await prove(database.pool, at(3), { safe_position: 0 });
       await first.waitFor(/complete 2026-03-01T09:00:03Z/);
       await server.close();
       await see({ reference: "B", updatedAt: at(4), status: "picked_up" });

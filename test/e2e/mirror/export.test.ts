@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
+import { addSource, insertMany, insertOrder, orderText } from "../../support/mirror/orders.ts";
+import { prove } from "../../support/mirror/tables.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
@@ -12,21 +13,14 @@ const { database } = await openTestDatabase();
 
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-export-"));
 await addSource(database.pool, "live");
-const add = (fields: Record<string, unknown>) =>
-  insertOrder(database.pool, "live", orderText({ livemode: true, ...fields }));
-await add({ reference: "DO-1", externalOrderId: "=cmd|'/c calc'!A0", updatedAt: "2026-11-20T10:00:00Z" });
-await add({
-  reference: "DO-2",
-  externalOrderId: "00123",
-  status: "cancelled",
-  updatedAt: "2026-11-20T11:00:00Z",
-});
-await add({
-  reference: "DO-3",
-  externalOrderId: "shop-3",
-  status: "cancelled",
-  updatedAt: "2026-11-20T12:00:00Z",
-});
+for (const [hour, fields] of [
+  [10, { reference: "DO-1", externalOrderId: "=cmd|'/c calc'!A0" }],
+  [11, { reference: "DO-2", externalOrderId: "00123", status: "cancelled" }],
+  [12, { reference: "DO-3", externalOrderId: "shop-3", status: "cancelled" }],
+] as const) {
+  const text = orderText({ ...fields, updatedAt: `2026-11-20T${hour}:00:00Z` });
+  await insertOrder(database.pool, "live", text);
+}
 afterEach(stopPrograms);
 afterAll(() => rm(folder, { recursive: true }));
 
@@ -35,19 +29,15 @@ const rowsOf = (text: string) => text.split(/\r?\n/).slice(0, -1);
 
 describe("order-mirror export", () => {
   it("writes CSV sorted by updatedAt to stdout, and the number of orders to stderr", async () => {
-    const env = { DATABASE_URL: database.url };
-    const { code, stdout, stderr } = await runProgram(["export"], env);
+    const { code, stdout, stderr } = await runProgram(["export"], { DATABASE_URL: database.url });
     expect(code).toBe(0);
     const [head, ...rows] = rowsOf(stdout);
     expect(head).toMatch(/^source_id,reference,external_order_id,status,/);
     expect(rows.map((row) => row.split(",")[1])).toEqual(["DO-1", "DO-2", "DO-3"]);
     expect(rows[0]).toContain("live,DO-1,'=cmd|'/c calc'!A0,");
     expect(stderr).toMatch(/^3 orders written in .*; not verified yet\.$/m);
-    const safe = String(BigInt(Date.parse("2026-11-20T12:30:00Z")) * 1_000_000n);
-    const state =
-      "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)";
-    await database.pool.query(state, [safe]);
-    expect((await runProgram(["export"], env)).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
+    await prove(database.pool, "2026-11-20T12:30:00Z");
+    expect((await run()).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
   });
 
   it("creates the file of the orders of a period only when it is complete, and reports it as JSON", async () => {
@@ -116,14 +106,7 @@ describe.runIf(canBeFull)("order-mirror export to a full disk", () => {
 });
 
 describe("order-mirror export of many orders", () => {
-  beforeAll(() =>
-    database.pool.query(
-      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
-         history_id, first_seen_via)
-       select 'live', 'M' || n, n, true, 0, 1, '', 'created', now(),
-         json_build_object('reference', 'M' || n, 'note', repeat('x', 2000)), n, 'poll' from generate_series(1, 60000) n`,
-    ),
-  );
+  beforeAll(() => insertMany(database.pool, 60_000, 2_000));
 
   it("ends quietly when its reader closes the pipe", async () => {
     const program = startProgram(["export", "--format", "ndjson"], { DATABASE_URL: database.url });

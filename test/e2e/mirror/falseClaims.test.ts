@@ -1,7 +1,5 @@
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text as readText } from "node:stream/consumers";
@@ -12,7 +10,9 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { startForeignProvider } from "../../support/providers/foreignProvider.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { makeEventBody } from "../../support/mirror/orders.ts";
-import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { listenHere } from "../../support/http/serve.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const OUTGOING_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -33,11 +33,10 @@ const receiver = createServer((request, response) => {
     messages.push(JSON.parse(body) as (typeof messages)[number]);
     response.writeHead(204).end();
   });
-}).listen(0, "127.0.0.1");
-await once(receiver, "listening");
+});
+const { url, close } = await listenHere(receiver);
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-claims-"));
 const outgoing = path.join(folder, "outgoing.json");
-const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
 await writeFile(outgoing, JSON.stringify([{ name: "erp", url, secret: OUTGOING_SECRET, sources: ["live"] }]));
 const port = await findFreePort();
 const address = `http://127.0.0.1:${port}`;
@@ -58,8 +57,7 @@ await vi.waitUntil(async () => (await readSafeThrough()) > old + 30n * MINUTE, W
 afterAll(async () => {
   await stopPrograms();
   await provider.close();
-  receiver.closeAllConnections();
-  receiver.close();
+  await close();
   await rm(folder, { recursive: true });
 });
 
@@ -99,12 +97,14 @@ async function countDecisions(): Promise<number> {
   return rowCount ?? 0;
 }
 
+const command = (...args: string[]) => runCommand(args, { databaseUrl: database.url, env });
+
 it("five false claims about old orders are corrected automatically, for every kind of reader", async () => {
   expect(await readServed()).toEqual(provider.truth());
   await claimFalsely();
   await expect.poll(countDecisions, WAIT).toBe(5);
   await expect.poll(readServed, WAIT).toEqual(provider.truth());
-  const { stdout } = await runProgram(["status"], env);
+  const { stdout } = await command("status");
   expect(stdout).toMatch(/Reads contradict 3 signed events of live/);
 
   // As after a time without reads, when only the events describe the orders.
@@ -134,6 +134,22 @@ it("five false claims about old orders are corrected automatically, for every ki
   expect(rows).toContainEqual({ verdict: "refuted", via: "webhook" });
   expect(rows).toContainEqual(expect.objectContaining({ verdict: "corrected" }));
   const page = await (await fetch(`${address}/ops/orders/live/O-7`)).text();
-  for (const shown of [(await runProgram(["order", "O-7"], env)).stdout, page])
+  for (const shown of [(await command("order", "O-7")).stdout, page])
     for (const verdict of [/refuted/i, /corrected/i]) expect(shown).toMatch(verdict);
+});
+
+it("what was sent to an endpoint is counted, and sent again by hand", async () => {
+  const metrics = await (await fetch(`${address}/metrics`)).text();
+  expect(metrics).toMatch(/order_mirror_outgoing_pending\{endpoint="erp"\} \d+/);
+  const list = await command("outgoing", "list", "--json");
+  expect(JSON.parse(list.stdout)).toMatchObject([{ endpointId: "erp", dead: 0 }]);
+  const before = messages.length;
+  const replay = await command("outgoing", "replay", "erp", "--yes", "--since", "PT1H", "--json");
+  expect(JSON.parse(replay.stdout)).toMatchObject({ replayed: true });
+  await expect.poll(() => messages.length, WAIT).toBeGreaterThan(before);
+  const unknown = await command("outgoing", "retry", "none", "--yes");
+  expect([unknown.code, unknown.stderr]).toEqual([
+    2,
+    expect.stringContaining("`order-mirror outgoing list` shows the known endpoints"),
+  ]);
 });

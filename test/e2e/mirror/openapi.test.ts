@@ -68,28 +68,35 @@ function makeCheck(schema: Record<string, unknown>): z.ZodType {
 describe("the document matches the answers", () => {
   it("to reads, feed and exports", async () => {
     await ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "docs-1" }) });
-    expect((await ask("GET", "/v1/orders")).status).toBe(200);
-    expect((await ask("GET", "/v1/orders/{reference}", { reference: "docs-1" })).status).toBe(200);
-    expect((await ask("GET", "/v1/branches")).status).toBe(200);
+    for (const path of [
+      "/v1/orders",
+      "/v1/orders/{reference}",
+      "/v1/branches",
+      "/v1/orders.csv",
+      "/v1/orders.ndjson",
+    ])
+      expect((await ask("GET", path, { reference: "docs-1" })).status).toBe(200);
     const changes = await ask("GET", "/v1/changes");
     expect(changes).toMatchObject({ status: 200, value: { data: [{ cause: { via: "write" } }] } });
-    expect((await ask("GET", "/v1/orders.csv")).status).toBe(200);
-    expect((await ask("GET", "/v1/orders.ndjson")).status).toBe(200);
   });
 
   it("to writes", async () => {
     const body = orderBody({ externalOrderId: "docs-2" });
     const made = await ask("POST", "/v1/orders", { body });
-    expect(made.status).toBe(201);
     const reference = String((made.value as { reference: string }).reference);
-    expect((await ask("POST", "/v1/orders", { body })).status).toBe(409);
-    expect((await ask("POST", "/v1/orders/quote", { body })).status).toBe(200);
-    expect((await ask("PATCH", "/v1/orders/{reference}", { reference, body: {} })).status).toBe(200);
-    expect((await ask("POST", "/v1/test/orders/{reference}/advance", { reference })).status).toBe(200);
-    expect((await ask("POST", "/v1/orders/{reference}/cancel", { reference })).status).toBe(200);
-    expect((await ask("POST", "/v1/orders/{reference}/cancel", { reference })).status).toBe(422);
+    const statuses = [made.status];
     const address = { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN" };
-    expect((await ask("POST", "/v1/addresses/validate", { body: address })).status).toBe(200);
+    for (const [method, template, more] of [
+      ["POST", "/v1/orders", { body }],
+      ["POST", "/v1/orders/quote", { body }],
+      ["PATCH", "/v1/orders/{reference}", { reference, body: {} }],
+      ["POST", "/v1/test/orders/{reference}/advance", { reference }],
+      ["POST", "/v1/orders/{reference}/cancel", { reference }],
+      ["POST", "/v1/orders/{reference}/cancel", { reference }],
+      ["POST", "/v1/addresses/validate", { body: address }],
+    ] as const)
+      statuses.push((await ask(method, template, more)).status);
+    expect(statuses).toEqual([201, 409, 200, 200, 200, 200, 422, 200]);
   });
 
   it("to refused requests", async () => {

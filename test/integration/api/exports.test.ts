@@ -12,6 +12,10 @@ const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 
 const { database, pool } = await openTestDatabase({ purpose: "read", max: 2, statementTimeoutMs: 120_000 });
 
+// A server need not be set to UTC, as the lines of an export are.
+await database.pool.query(
+  `alter database "${new URL(database.url).pathname.slice(1)}" set timezone = 'Europe/Amsterdam'`,
+);
 const exportPool = makePool({
   url: database.url,
   purpose: "export",

@@ -261,7 +261,8 @@ it("every answer says up to when it is complete, with how many exceptions, and n
   await prove(api.database.pool, safeThrough);
   expect(await say()).toEqual(paths.map(() => [safeThrough, "0"]));
   await api.database.pool.query(
-    "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
+    `insert into mirror.quarantine (source_id, via, reference, reason)
+     values ('live', 'poll', 'B', 'unreadable_order'), ('test', 'poll', 'C', 'unreadable_order')`,
   );
   expect(await say()).toEqual(paths.map(() => [safeThrough, "1"]));
   expect((await get(`?complete=${safeThrough}`)).status).toBe(200);

@@ -4,7 +4,7 @@ import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { missAgain } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
-import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
+import { EMPTY_MIRROR, prove as proveSource } from "../../support/mirror/tables.ts";
 
 const { pool, read, tell: seeByEvent, show } = await openLiveMirror();
 beforeEach(() => pool.query(EMPTY_MIRROR));
@@ -186,11 +186,7 @@ describe("daily", () => {
   it("are final once the proof has passed the end of the day, until a breach withdraws it", async () => {
     const final = async (zone: string) => (await daily(zone)).map(({ is_final }) => is_final);
     const prove = (through: string) =>
-      read(
-        `insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', $1, $2)
-         on conflict (source_id) do update set safe_through = excluded.safe_through`,
-        [parseInstant("2026-02-28T23:00:00Z"), parseInstant(through)].map(String),
-      );
+      proveSource(pool, through, { history_since: parseInstant("2026-02-28T23:00:00Z") });
     for (const hour of ["2026-02-28T12", "2026-03-01T12", "2026-03-02T12"])
       await seeByEvent({ reference: hour, updatedAt: at(0), more: plan(`${hour}:00:00Z`) });
     await prove("2026-03-01T22:59:59.999999999Z");

@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { readBlocks, readDashboard, readQuestions } from "../../support/mirror/reporting.ts";
+import { makeReader, readBlocks, readDashboard, readQuestions } from "../../support/mirror/reporting.ts";
 
 /** Checks that the queries of reporting tools over a year of orders use an index and never scan a growing table. */
 const ORDERS = 40_000;
@@ -34,6 +34,22 @@ await read("analyze mirror.orders, mirror.history, mirror.branches");
 async function read(text: string) {
   const { rows } = await database.pool.query<Record<string, unknown>>(text);
   return rows;
+}
+
+const reader = await makeReader(database.pool, "live");
+afterAll(() => reader.drop());
+
+/** The lines of a query's plan for a reader, who must have the right to run it. */
+async function explain(query: string): Promise<string[]> {
+  const client = await database.pool.connect();
+  try {
+    await client.query(`begin read only; set local role ${reader.role}`);
+    const { rows } = await client.query<{ "QUERY PLAN": string }>(`explain ${query}`);
+    return rows.map((row) => row["QUERY PLAN"]);
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
 }
 
 const DAY = "between '2026-02-01' and '2026-02-02'";
@@ -79,12 +95,12 @@ const TYPICAL = [
  */
 const READ_COMPLETELY = ["coverage_breaches", "coverage_gaps", "daily", "outgoing_webhooks"];
 
-/** Examples and panels as of the last day of the orders, without those that read windows or all orders. */
-const atTheEnd = (query: string) =>
-  query.replaceAll("now()", `timestamptz '${NOW}'`).replaceAll("current_date", `date '${NOW}'`);
-const GIVEN = [...readBlocks("sql"), ...readDashboard().panels.flatMap(({ queries }) => queries)]
-  .filter((query) => !/reporting\.(?:coverage|orders_as_of)/.test(query))
-  .map(atTheEnd);
+/** Examples and panels as of the last day of the orders. */
+const GIVEN = [...readBlocks("sql"), ...readDashboard().panels.flatMap(({ queries }) => queries)].map(
+  (query) => query.replaceAll("now()", `timestamptz '${NOW}'`).replaceAll("current_date", `date '${NOW}'`),
+);
+/** Those that read windows or all orders, too, must be possible. */
+const IS_WIDE = /reporting\.(?:coverage|orders_as_of)/;
 
 /** Questions about a month at most; the others read the narrow rows of a year. */
 const OF_A_MONTH = readQuestions(NOW)
@@ -102,17 +118,12 @@ it("every view has a typical query", async () => {
   expect(silent).toEqual([]);
 });
 
-describe.each([
-  ["a typical query", TYPICAL],
-  ["an example or a panel", GIVEN],
-  ["a question about a month", OF_A_MONTH],
-])("%s", (_, queries) => {
-  it.each(queries)("scans no growing table: %s", async (query) => {
-    const plan = await read(`explain ${query}`);
-    const scans = plan.map((line) => String(line["QUERY PLAN"])).filter((line) => line.includes(" Scan"));
-    expect(scans.some((scan) => /Index/.test(scan))).toBe(true);
-    expect(scans.filter((scan) => /Seq Scan on (?:orders|history)/.test(scan))).toEqual([]);
-  });
+it.each([...TYPICAL, ...GIVEN, ...OF_A_MONTH])("scans no growing table: %s", async (query) => {
+  expect(query).not.toMatch(/\$|mirror\./);
+  const scans = (await explain(query)).filter((line) => line.includes(" Scan"));
+  expect(scans.some((scan) => /Index/.test(scan)) || IS_WIDE.test(query)).toBe(true);
+  const whole = scans.filter((scan) => /Seq Scan on (?:orders|history)/.test(scan));
+  expect(IS_WIDE.test(query) ? [] : whole).toEqual([]);
 });
 
 it("orders_as_of reads from the history only the orders that changed since the instant", async () => {

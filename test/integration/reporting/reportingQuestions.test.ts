@@ -2,6 +2,7 @@ import { afterAll, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, type OrderSketch } from "../../support/mirror/orders.ts";
+import { prove } from "../../support/mirror/tables.ts";
 import { makeReader, readQuestions } from "../../support/mirror/reporting.ts";
 
 /** A Wednesday, two in the afternoon in Amsterdam. */
@@ -98,11 +99,7 @@ const corrected = sketch(
 await seeByPoll(corrected, 10);
 await tell({ ...corrected, status: "cancelled", updatedAt: minutesAfter(corrected.updatedAt, 20) });
 await seeByPoll(corrected, 60);
-await pool.query(
-  `insert into mirror.poll_state (source_id, history_since, safe_through)
-     values ('live', $1, $2)`,
-  ["2026-01-01T00:00:00Z", "2026-06-16T23:00:00Z"].map((text) => String(parseInstant(text))),
-);
+await prove(pool, "2026-06-16T23:00:00Z", { history_since: parseInstant("2026-01-01T00:00:00Z") });
 // As if it had all been learned when it happened, by a mirror that is older.
 await pool.query(`update mirror.sources set created_at = '2026-01-01';
   update mirror.history set seen_at = mirror.instant_at(version) + interval '1 second';

@@ -1,10 +1,9 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { prove as proveSource } from "../../support/mirror/tables.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reporting.ts";
-
-const HISTORY_SINCE = "2026-11-01T00:00:00Z";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");
@@ -13,10 +12,7 @@ afterAll(() => reader.drop());
 beforeEach(() => database.pool.query("delete from mirror.poll_state; delete from mirror.quarantine"));
 
 const prove = (safeThrough: string) =>
-  database.pool.query(
-    "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', $1, $2)",
-    [parseInstant(HISTORY_SINCE), parseInstant(safeThrough)],
-  );
+  proveSource(database.pool, safeThrough, { history_since: parseInstant("2026-11-01T00:00:00Z") });
 
 /** As a reader, who may see nothing but the schema reporting. */
 async function run(call: string, zone = "UTC"): Promise<string> {

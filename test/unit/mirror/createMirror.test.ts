@@ -5,7 +5,7 @@ import path from "node:path";
 import { expect, it } from "vitest";
 import { readOptions } from "../../../src/config/options.ts";
 import { OPTION_NAMES } from "../../../src/config/settings.ts";
-import { createMirror, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
+import { createMirror, type Mirror, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const LIVE = {
@@ -16,26 +16,21 @@ const LIVE = {
 } as const;
 const OPTIONS: MirrorOptions = { databaseUrl: "postgres://u:p@h/d", sources: [LIVE] };
 
-it("takes the options of the README, with the defaults of the variables", () => {
+it("takes options as values, with the defaults of the variables", () => {
   const config = readOptions({
     ...OPTIONS,
-    redisUrls: [],
     sources: [{ ...LIVE, webhookSecrets: [SECRET] }],
     apiTokens: ["a-token-of-sixteen", "another-token-of-16@live"],
-    opsPassword: "a password of operators",
     alertWebhookUrl: "https://alerts.example.com",
     alertWebhookSecret: SECRET,
     outgoingWebhooks: [{ name: "shop", url: "https://shop.example.com", secret: SECRET, sources: ["live"] }],
     eventsKeptFor: "P90D",
   });
+  const source = { ...LIVE, organization: "default", webhookScheme: "standard-webhooks" };
   expect(config).toMatchObject({
-    databaseUrl: "postgres://u:p@h/d",
-    redisUrls: [],
-    sources: [
-      { ...LIVE, organization: "default", webhookSecrets: [SECRET], webhookScheme: "standard-webhooks" },
-    ],
+    databaseUrl: OPTIONS.databaseUrl,
+    sources: [{ ...source, webhookSecrets: [SECRET] }],
     apiTokens: [{ token: "a-token-of-sixteen", sourceId: "live", mayWrite: false }, { sourceId: "live" }],
-    opsPassword: "a password of operators",
     alertWebhook: { url: "https://alerts.example.com", secret: SECRET },
     outgoingWebhooks: [{ endpointId: "shop", secrets: [SECRET], fields: "redacted" }],
     eventsKeptFor: "P90D",
@@ -88,61 +83,56 @@ it.each<[unknown, RegExp]>([
   },
 );
 
-it("answers 503 to its own paths until it has started, and leaves others", async () => {
-  const mirror = await createMirror({
-    ...OPTIONS,
-    apiTokens: ["a-token-of-sixteen"],
-    opsPassword: "a password of us",
-  });
-  const ask = (handler: "webhooks" | "api" | "ops" | "probes", url: string, method = "GET") => {
+/** What each handler does with a request before the mirror has started. */
+function askUnstarted(
+  mirror: Mirror,
+  asked: readonly (readonly ["webhooks" | "api" | "ops" | "probes", string, string?])[],
+) {
+  return asked.map(([handler, url, method = "GET"]) => {
     const request = new IncomingMessage(new Socket());
     Object.assign(request, { url, method });
     const response = new ServerResponse(request);
     let left = false;
     mirror[handler](request, response, () => (left = true));
-    return left ? "left" : response.statusCode;
-  };
-  const ours = [
-    ask("webhooks", "/webhooks/live", "POST"),
-    ask("api", "/v1/orders"),
-    ask("api", "/v1/orders/DO-1?x=1"),
-    ask("ops", "/ops"),
-    ask("ops", "/ops/orders"),
-    ask("probes", "/livez"),
-    ask("probes", "/docs/docs.js"),
-  ];
-  expect(ours).toEqual(ours.map(() => 503));
-  const others = [
-    ask("webhooks", "/webhooks/stripe", "POST"),
-    ask("webhooks", "/shop"),
-    ask("api", "/v10"),
-    ask("api", "/v1"),
-    ask("api", "/v1/products"),
-    ask("api", "/docs"),
-    ask("ops", "/"),
-    ask("ops", "/opsx"),
-    ask("ops", "/livez"),
-    ask("probes", "/metrics"),
-    ask("probes", "/livezzz"),
-    ask("probes", "/livez", "POST"),
-    ask("probes", "/metrics-report"),
-    ask("probes", "/openapi.jsonx"),
-  ];
-  expect(others).toEqual(others.map(() => "left"));
-  await mirror.close();
-});
+    return `${url} ${left ? "left" : response.statusCode}`;
+  });
+}
 
-it("leaves the addresses of the parts that no option asks for", async () => {
-  const mirror = await createMirror(OPTIONS);
-  const left: string[] = [];
-  for (const [handler, url] of [
+it("answers 503 to its own paths until it has started, and leaves others, and those of parts that no option asks for", async () => {
+  const mirror = await createMirror({
+    ...OPTIONS,
+    apiTokens: ["a-token-of-sixteen"],
+    opsPassword: "a password of us",
+  });
+  const ours = [
+    ["webhooks", "/webhooks/live", "POST"],
     ["api", "/v1/orders"],
+    ["api", "/v1/orders/DO-1?x=1"],
     ["ops", "/ops"],
+    ["ops", "/ops/orders"],
+    ["probes", "/livez"],
+    ["probes", "/docs/docs.js"],
+  ] as const;
+  expect(askUnstarted(mirror, ours)).toEqual(ours.map(([, url]) => `${url} 503`));
+  const others = [
+    ["webhooks", "/webhooks/stripe", "POST"],
+    ["webhooks", "/shop"],
+    ["api", "/v10"],
+    ["api", "/v1"],
+    ["api", "/v1/products"],
+    ["api", "/docs"],
+    ["ops", "/"],
+    ["ops", "/opsx"],
+    ["ops", "/livez"],
     ["probes", "/metrics"],
-  ] as const)
-    mirror[handler]({ url, method: "GET" } as never, {} as never, () => left.push(url));
-  expect(left).toEqual(["/v1/orders", "/ops", "/metrics"]);
-  await mirror.close();
+    ["probes", "/livezzz"],
+    ["probes", "/livez", "POST"],
+    ["probes", "/metrics-report"],
+    ["probes", "/openapi.jsonx"],
+  ] as const;
+  expect(askUnstarted(mirror, others)).toEqual(others.map(([, url]) => `${url} left`));
+  const bare = await createMirror(OPTIONS);
+  expect(askUnstarted(bare, [ours[1], ours[3]])).toEqual(["/v1/orders left", "/ops left"]);
 });
 
 it("reads no environment, ends no process and installs no signal handler, in any file that it loads", () => {
