@@ -1,10 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { afterEach, beforeEach, expect, inject, it, vi } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import {
@@ -13,6 +12,7 @@ import {
   type EmbeddedPostgresOptions,
 } from "../../../src/postgres/embeddedPostgres.ts";
 import { isPidAlive } from "../../../src/process/processLock.ts";
+import { runOnServer } from "../../support/servers/database.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../../support/programs/postgresUser.ts");
@@ -42,7 +42,6 @@ async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<Em
 }
 
 interface Child {
-  readonly pid: number;
   readonly url: string;
   leave(): Promise<unknown>;
   kill(): Promise<unknown>;
@@ -60,7 +59,6 @@ async function startElsewhere(): Promise<Child> {
   });
   const [output] = (await once(child.stdout, "data")) as [Buffer];
   return {
-    pid: child.pid!,
     url: output.toString().trim(),
     leave: () => {
       child.stdin.end();
@@ -73,17 +71,8 @@ async function startElsewhere(): Promise<Child> {
   };
 }
 
-async function query(url: string, sql: string): Promise<string> {
-  const client = new pg.Client(url);
-  client.on("error", () => undefined);
-  await client.connect();
-  try {
-    const { rows } = await client.query<string[]>({ text: sql, rowMode: "array" });
-    return String(rows[0]?.[0]);
-  } finally {
-    await client.end().catch(() => undefined);
-  }
-}
+const query = async (url: string, sql: string) =>
+  String(Object.values((await runOnServer(url, sql))[0] ?? {})[0]);
 
 const pidFile = () => path.join(dataDir, "postgres", "postmaster.pid");
 const readPid = async () => Number((await readFile(pidFile(), "utf8")).split("\n")[0]);
@@ -117,12 +106,6 @@ it("starts in a new folder with UTF-8 and UTC, on 127.0.0.1 only, removes what a
   await server.stop();
   expect(await isRunning(server.url)).toBe(false);
   expect(existsSync(pidFile())).toBe(false);
-});
-
-it("syncs to disk by default", async () => {
-  await setUpBefore();
-  const server = await start({ durable: true });
-  expect(await query(server.url, "select current_setting('fsync')")).toBe("on");
 });
 
 it("is shared by two calls in one process and runs until both have stopped", async () => {
@@ -167,11 +150,9 @@ it("adopts the server of a process that was killed, and then stops it", async ()
 
 it("takes over the lock of a process that was killed while it held it", async () => {
   await setUpBefore();
-  const server = await start();
-  await server.stop();
-  const child = await startElsewhere();
-  await child.leave();
-  await writeFile(path.join(dataDir, "postgres-lock"), `${child.pid}:1:x`);
+  const killed = spawn("true");
+  await once(killed, "exit");
+  await writeFile(path.join(dataDir, "postgres-lock"), `${killed.pid}:1:x`);
   expect(await isRunning((await start()).url)).toBe(true);
 });
 
@@ -213,13 +194,17 @@ it("restarts a server that died, on the same port, and logs it", async () => {
   expect(await isRunning(server.url)).toBe(false);
 });
 
-it("reports why the server does not start, and starts once that is mended", async () => {
+it("reports why the server does not start, and starts once that is mended, syncing to disk", async () => {
   await setUpBefore();
   await expect(start({ settings: ["no_such_setting=1"] })).rejects.toMatchObject({
     name: "UnavailableError",
     message: expect.stringMatching(/could not start: .*no_such_setting/) as unknown,
   });
-  expect(await isRunning((await start()).url)).toBe(true);
+  const server = await start({ durable: true });
+  expect(await query(server.url, "select current_setting('fsync')")).toBe("on");
+  // The call that failed does not count as one that uses it.
+  await server.stop();
+  expect(await isRunning(server.url)).toBe(false);
 });
 
 it.each(["starting", "stopping"])("restarts a server that a killed process left %s", async (status) => {
@@ -239,11 +224,6 @@ it("refuses a folder with other content and says what to do", async () => {
   await expect(start()).rejects.toThrow(ConfigurationError);
   await expect(start()).rejects.toThrow(/exists but is not a Postgres data folder/);
   expect(await readFile(path.join(dataDir, "postgres", "letter.txt"), "utf8")).toBe("mine");
-});
-
-it("refuses a file in place of the folder", async () => {
-  await writeFile(dataDir, "");
-  await expect(start()).rejects.toThrow(/^DATA_DIR .* written to: a file stands in its place\.$/);
 });
 
 it("refuses a cluster whose password is missing, and leaves nothing running", async () => {
@@ -271,15 +251,16 @@ it("reports a folder of another major version of Postgres and changes nothing in
   await (await start()).stop();
 });
 
-it("refuses a folder that cannot be created or written to", async () => {
+it("refuses a folder that cannot be created or written to, or that is a file", async () => {
   // Root may write everywhere except in /sys.
   const isRoot = process.getuid?.() === 0;
-  const locked = isRoot ? "/sys/order-mirror" : dataDir;
-  if (!isRoot) await mkdir(locked, { mode: 0o555 });
+  const locked = isRoot ? "/sys/order-mirror" : path.dirname(dataDir);
+  if (!isRoot) await chmod(locked, 0o555);
   await expect(start({ dataDir: locked })).rejects.toMatchObject({
     name: "ConfigurationError",
-    message: expect.stringMatching(
-      new RegExp(`^DATA_DIR ${locked} cannot be created or written to: .+\\.$`),
-    ) as unknown,
+    message: expect.stringMatching(`^DATA_DIR ${locked} cannot be created or written to: .+\\.$`) as unknown,
   });
+  if (!isRoot) await chmod(locked, 0o755);
+  await writeFile(dataDir, "");
+  await expect(start()).rejects.toThrow(/^DATA_DIR .* written to: a file stands in its place\.$/);
 });

@@ -3,9 +3,10 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } fro
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
+import { openDataFolder } from "../../../src/process/dataFolder.ts";
+import { runOnServer } from "../../support/servers/database.ts";
 import { copyForAll, findServerUser } from "../../../src/postgres/serverPrograms.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -25,17 +26,6 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.toReversed()) await cleanUp();
 });
 
-async function ask(url: string, sql: string): Promise<unknown> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    const { rows } = await client.query<unknown[]>({ text: sql, rowMode: "array" });
-    return rows[0]?.[0];
-  } finally {
-    await client.end();
-  }
-}
-
 describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () => {
   it("keeps its data there, cannot read other files of the machine, and does not inherit our environment", async () => {
     vi.stubEnv("DELIVERY_LIVE_API_KEY", "dos_live_canary");
@@ -46,11 +36,11 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
     const server = await startEmbeddedPostgres({ dataDir, durable: false });
     cleanUps.push(server.stop);
 
-    const read = (file: string) => ask(server.url, `select pg_read_file('${file}')`);
+    const read = (file: string) => runOnServer(server.url, `select pg_read_file('${file}')`);
     await expect(read("/etc/shadow")).rejects.toThrow("Permission denied");
     await expect(read(path.join(locked, "project/.env"))).rejects.toThrow("Permission denied");
     const climb = "copy (select 1) to program 'cat ../../.env'";
-    await expect(ask(server.url, climb)).rejects.toThrow("failed");
+    await expect(runOnServer(server.url, climb)).rejects.toThrow("failed");
 
     const [pid] = (await readFile(path.join(dataDir, "postgres/postmaster.pid"), "utf8")).split("\n");
     expect(await readFile(`/proc/${pid}/status`, "utf8")).toMatch(/CapPrm:\t0+\n.*\n.*\nCapAmb:\t0+\n/);
@@ -94,14 +84,21 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
   });
 });
 
-it.runIf(isRoot)("a data folder on a full disk is reported with the space it needs", async () => {
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", locked]);
-  cleanUps.push(() => execFileSync("umount", [locked]));
-  const dataDir = path.join(locked, "data");
-  await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
-    name: "UnavailableError",
-    message: `The embedded Postgres could not be set up in ${dataDir}: the disk is full.`,
-    fix: "Free 100 MB there, or set DATABASE_URL to a Postgres of your own.",
-  });
-  expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
-});
+it.runIf(isRoot)(
+  "a data folder on a full disk is reported with the space it needs, on a read-only one with that",
+  async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", locked]);
+    cleanUps.push(() => execFileSync("umount", [locked]));
+    const dataDir = path.join(locked, "data");
+    await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
+      name: "UnavailableError",
+      message: `The embedded Postgres could not be set up in ${dataDir}: the disk is full.`,
+      fix: "Free 100 MB there, or set DATABASE_URL to a Postgres of your own.",
+    });
+    expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
+    execFileSync("mount", ["-o", "remount,ro", locked]);
+    await expect(openDataFolder(path.join(locked, "new"))).rejects.toThrow(
+      /cannot be created or written to: the file system is read-only/,
+    );
+  },
+);

@@ -140,6 +140,18 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
   });
 
   it.each([
+    { secret: OTHER_SECRET },
+    { statuses: ["picked_up"] },
+    { fields: "all" },
+    { ordered: true },
+    { rate: 5 },
+  ])("is known to be listed differently by %j", (more) => {
+    const definitionOf = (fields: object) =>
+      load(outgoing({ ...endpoint, ...fields })).outgoingWebhooks[0]!.definition;
+    expect(definitionOf(more)).not.toBe(definitionOf({}));
+  });
+
+  it.each([
     [
       "a source that is not configured",
       { ...endpoint, sources: ["test"] },
