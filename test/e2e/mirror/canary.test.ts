@@ -5,7 +5,7 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import {
   json,
   refusal,
@@ -172,7 +172,7 @@ async function readRedis(url: string): Promise<string> {
 }
 
 it("names, phones, addresses and secrets reach only readers of the order", async () => {
-  const redis = redisAvailable ? await startRedis() : undefined;
+  const redis = canStartRedis ? await startRedis() : undefined;
   const port = await findFreePort();
   playProvider();
   const env = {

@@ -1,5 +1,6 @@
 import { beforeEach, expect, it, onTestFinished } from "vitest";
-import { runCommand, spawnCommand } from "../../support/programs/command.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { startProgram } from "../../support/programs/program.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -43,10 +44,10 @@ it("refuses wrong arguments", async () => {
 
 it("is in the audit log, and cancelled by Ctrl-C", async () => {
   const period = ["--from", "2026-01-01", "--to", "2026-01-02"];
-  const settings = { databaseUrl: database.url, interruptWhen: isAsked };
-  const left = await spawnCommand(["backfill", ...period], settings);
-  expect(left).toMatchObject({
-    code: 130,
+  const command = startProgram(["backfill", ...period], { DATABASE_URL: database.url });
+  await isAsked();
+  expect(await command.stop("SIGINT")).toMatchObject({
+    signal: "SIGINT",
     stdout: "",
     stderr: expect.stringMatching(
       /the poller that has it does the work\.\nCancelled; what was read stays\.\n$/,

@@ -1,7 +1,8 @@
 import { connect, createServer, type AddressInfo } from "node:net";
 import pg from "pg";
 import { afterAll, describe, expect, it } from "vitest";
-import { runCommand, spawnCommand } from "../../support/programs/command.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { runProgram } from "../../support/programs/program.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
@@ -90,7 +91,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     const proxied = new URL(database.url);
     proxied.port = String((proxy.address() as AddressInfo).port);
     const env = { DELIVERY_BASE_URL: "https://provider.example", DELIVERY_LIVE_API_KEY: "dos_live_key" };
-    const { code, stderr } = await spawnCommand(["worker"], { databaseUrl: proxied.href, env });
+    const { code, stderr } = await runProgram(["worker"], { DATABASE_URL: proxied.href, ...env });
     proxy.close();
     expect(connections).toBeGreaterThan(1);
     expect(stderr).toContain("order-mirror: A connection was lost during the start.\n  fix: Start");
@@ -126,7 +127,7 @@ describe("a database problem is reported with its cause and a fix", () => {
 
 it("psql takes an address with what only other drivers know", async () => {
   const databaseUrl = `${database.url}?sslmode=disable&schema=mirror&pgbouncer=true&options=-c%20jit%3Doff`;
-  const { code, stdout } = await spawnCommand(["psql", "-Atc", "show jit"], { databaseUrl });
+  const { code, stdout } = await runProgram(["psql", "-Atc", "show jit"], { DATABASE_URL: databaseUrl });
   expect({ code, stdout }).toEqual({ code: 0, stdout: "off\n" });
 });
 
@@ -143,9 +144,7 @@ describe("migrate", () => {
     const name = `${url.pathname.slice(1)}_fresh`;
     await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);
     url.pathname = `/${name}`;
-    const outcomes = await Promise.all(
-      [1, 2].map(() => spawnCommand(["migrate"], { databaseUrl: url.href })),
-    );
+    const outcomes = await Promise.all([1, 2].map(() => runProgram(["migrate"], { DATABASE_URL: url.href })));
     await database.pool.query(`drop database ${pg.escapeIdentifier(name)} with (force)`);
     expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
     expect(outcomes.filter(({ stdout }) => stdout.startsWith("Ran 0001_mirror"))).toHaveLength(1);

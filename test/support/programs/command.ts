@@ -1,9 +1,6 @@
-import { spawn } from "node:child_process";
-import { constants } from "node:os";
 import { vi } from "vitest";
 import { reportFailure } from "../../../src/cli/output/terminal.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
-import { findProgram, ROOT } from "./program.ts";
 
 export interface CommandResult {
   readonly code: number | null;
@@ -50,31 +47,4 @@ export async function runCommand(
 function replaceEnvironment(env: NodeJS.Dict<string>): void {
   for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
   Object.assign(process.env, env);
-}
-
-/** Runs a command of the built program, in a process of its own; sends Ctrl-C once `interruptWhen` resolves. */
-export function spawnCommand(
-  args: readonly string[],
-  {
-    databaseUrl,
-    interruptWhen,
-    env = {},
-  }: { databaseUrl: string; interruptWhen?: () => Promise<unknown>; env?: NodeJS.Dict<string> },
-): Promise<CommandResult> {
-  const child = spawn(process.execPath, [findProgram(), ...args], {
-    cwd: ROOT,
-    env: { ...MACHINE, DATABASE_URL: databaseUrl, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  void interruptWhen?.().then(() => child.kill("SIGINT"));
-  return new Promise((resolve) => {
-    // As a shell shows an end by a signal.
-    child.on("close", (code, signal) =>
-      resolve({ code: signal === null ? code : 128 + constants.signals[signal], stdout, stderr }),
-    );
-  });
 }

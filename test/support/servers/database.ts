@@ -1,7 +1,7 @@
 import pg from "pg";
 import { randomUUID } from "node:crypto";
 import { afterAll, inject, expect } from "vitest";
-import { makePool, type Pool, type Queryable } from "../../../src/database/database.ts";
+import { makePool, type Pool, type Queryable, withClient } from "../../../src/database/database.ts";
 
 /** Copies the template's files, which takes half the processor time of copying them block by block. */
 export async function createDatabase(serverUrl: string, name: string, template = "template0"): Promise<void> {
@@ -21,13 +21,7 @@ export function withDatabase(serverUrl: string, name: string): string {
 
 /** Over a connection of its own. Resolves with the rows. */
 export async function runOnServer(serverUrl: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client(serverUrl);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
+  return withClient(serverUrl, async (client) => (await client.query<Record<string, unknown>>(sql)).rows);
 }
 
 /** Migrated, and nobody is connected to it, so that it can be cloned. */
@@ -41,19 +35,15 @@ export function findTestServer(): string {
   return url;
 }
 
-export interface TestDatabase {
-  readonly url: string;
-  /** A pool for the test's own queries and setup; ended by `drop`. */
-  readonly pool: pg.Pool;
-  drop(): Promise<void>;
-}
+export type TestDatabase = Awaited<ReturnType<typeof makeTestDatabase>>;
 
 /** A migrated database for this test file, cloned from the template in a fraction of a second. */
-export async function makeTestDatabase(): Promise<TestDatabase> {
+export async function makeTestDatabase() {
   const serverUrl = findTestServer();
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   await createDatabase(serverUrl, name, TEMPLATE_DATABASE);
   const url = withDatabase(serverUrl, name);
+  /** For the test's own queries and setup; ended by `drop`. */
   const pool = new pg.Pool({ connectionString: url, max: 4 });
   // Backends that a test kills on purpose must not end the test process.
   pool.on("error", () => undefined);

@@ -13,29 +13,18 @@ const [newest] = existsSync(VERSIONS)
 
 /** Whether the system's own Postgres is installed, with its client programs. */
 export const hasDebianPostgres = newest !== undefined;
-/** The folder with its programs. */
-const debianPostgresPrograms = path.join(VERSIONS, newest ?? "", "bin");
-
-/** The account to run its server with, because Postgres refuses root; undefined when the tests do not run as root. */
-function debianPostgresAccount(): { uid: number; gid: number } | undefined {
-  return process.getuid?.() === 0 ? findAccount("postgres") : undefined;
-}
-
-export interface DebianPostgres {
-  /** Connection string of the database `postgres`, as administrator. */
-  readonly url: string;
-  readonly port: number;
-  readonly remove: () => void;
-}
+export type DebianPostgres = Awaited<ReturnType<typeof startDebianPostgres>>;
 
 /** A server of the system's own Postgres, in a separate folder. */
-export async function startDebianPostgres(): Promise<DebianPostgres> {
+export async function startDebianPostgres() {
   const home = mkdtempSync(path.join(tmpdir(), "order-mirror-debian-postgres-"));
-  const account = debianPostgresAccount();
+  const idOf = (what: string) => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
+  // Postgres refuses root.
+  const account = process.getuid?.() === 0 ? { uid: idOf("-u"), gid: idOf("-g") } : undefined;
   if (account !== undefined) chownSync(home, account.uid, account.gid);
   chmodSync(home, 0o700);
   const run = (program: string, args: readonly string[]) =>
-    execFileSync(path.join(debianPostgresPrograms, program), args, {
+    execFileSync(path.join(VERSIONS, newest ?? "", "bin", program), args, {
       ...account,
       cwd: home,
       stdio: "ignore",
@@ -46,6 +35,7 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
   const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
   run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
   return {
+    /** Connection string of the database `postgres`, as administrator. */
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
     port,
     remove() {
@@ -53,11 +43,4 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
       rmSync(home, { recursive: true, force: true });
     },
   };
-}
-
-function findAccount(name: string): { uid: number; gid: number } {
-  const [uid, gid] = ["-u", "-g"].map((what) =>
-    Number(execFileSync("id", [what, name], { encoding: "utf8" })),
-  );
-  return { uid: uid ?? 0, gid: gid ?? 0 };
 }

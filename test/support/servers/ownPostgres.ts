@@ -4,49 +4,28 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
-import { inject, expect, vi } from "vitest";
+import { expect, inject } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { withDatabase, TEMPLATE_DATABASE, runOnServer } from "./database.ts";
-import { sendSignal } from "../programs/processes.ts";
 
-/** A migrated server for one test, to stop, kill and freeze. */
-export interface OwnPostgres {
-  readonly url: string;
-  readonly dataDir: string;
-  /** What the server has written to its log so far. */
-  readLog(): Promise<string>;
-  stop(): Promise<void>;
-  /** On the same port, with the same data. */
-  start(): Promise<void>;
-  /** Kills the server, as the system does when memory runs out; resolves when all its processes have ended. */
-  kill(): Promise<void>;
-  /** Freezes every process of the server: connections stay open and nothing answers. */
-  freeze(): Promise<void>;
-  thaw(): void;
-  /** Stops the server and removes its data. */
-  remove(): Promise<void>;
-}
+const run = promisify(execFile);
 
-/** `parent` is the folder to keep its data in, by default that for temporary files. */
+export type OwnPostgres = Awaited<ReturnType<typeof openOwnPostgres>>;
+
+/** A migrated server for one test, to stop, kill and freeze. `parent` is the folder to keep its data in, by default that for temporary files. */
 export async function startOwnPostgres({
   parent = tmpdir(),
   settings = [],
-}: { parent?: string; settings?: readonly string[] } = {}): Promise<OwnPostgres> {
+}: { parent?: string; settings?: readonly string[] } = {}) {
   const home = await mkdtemp(path.join(parent, "order-mirror-own-postgres-"));
   await copyCluster(inject("postgresTemplate"), path.join(home, "server"));
-  return openOwnPostgres({ home, settings });
+  return openOwnPostgres(home, settings);
 }
 
 /** The same with the data that is in the folder `server` of `home`, which is removed in the end. */
-async function openOwnPostgres({
-  home,
-  settings = [],
-}: {
-  home: string;
-  settings?: readonly string[];
-}): Promise<OwnPostgres> {
+async function openOwnPostgres(home: string, settings: readonly string[] = []) {
   const dataDir = path.join(home, "server");
   const options = { dataDir, port: await findFreePort(), durable: false, revive: false, settings };
   let server = await startEmbeddedPostgres(options);
@@ -54,14 +33,9 @@ async function openOwnPostgres({
   let frozen: number[] = [];
 
   async function listPids(): Promise<number[]> {
-    const client = new pg.Client(url);
-    await client.connect();
-    const { rows } = await client.query<{ pid: number }>(
-      "select pid from pg_stat_activity where pid <> pg_backend_pid()",
-    );
-    await client.end();
+    const rows = await runOnServer(url, "select pid from pg_stat_activity where pid <> pg_backend_pid()");
     const file = await readFile(path.join(dataDir, "postgres", "postmaster.pid"), "utf8");
-    return [Number(file.split("\n")[0]), ...rows.map((row) => row.pid)];
+    return [Number(file.split("\n")[0]), ...rows.map((row) => Number(row["pid"]))];
   }
   const thaw = () => {
     for (const pid of frozen.splice(0)) sendSignal(pid, "SIGCONT");
@@ -69,22 +43,27 @@ async function openOwnPostgres({
   return {
     url,
     dataDir,
+    /** What the server has written to its log so far. */
     readLog: () => readFile(path.join(dataDir, "postgres", "server.log"), "utf8"),
     stop: () => server.stop(),
+    /** On the same port, with the same data. */
     async start() {
       server = await startEmbeddedPostgres(options);
     },
+    /** Kills the server, as the system does when memory runs out; resolves when all its processes have ended. */
     async kill() {
       const pids = await listPids();
       for (const pid of pids) sendSignal(pid, "SIGKILL");
-      while (pids.some(isAlive)) await systemClock.sleep(20);
+      while (pids.some((pid) => sendSignal(pid, 0))) await systemClock.sleep(20);
       await server.stop();
     },
+    /** Freezes every process of the server: connections stay open and nothing answers. */
     async freeze() {
       frozen = await listPids();
       for (const pid of frozen) sendSignal(pid, "SIGSTOP");
     },
     thaw,
+    /** Stops the server and removes its data. */
     async remove() {
       thaw();
       await server.stop();
@@ -93,20 +72,20 @@ async function openOwnPostgres({
   };
 }
 
-/** Copies the data folder of a stopped server, with owners and rights: much faster than a setup and all migrations. */
-export async function copyCluster(from: string, to: string): Promise<void> {
-  await promisify(execFile)("cp", ["-a", from, to]);
-}
-
-function isAlive(pid: number): boolean {
+/** Sends a signal; false if the process has ended. */
+function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    return process.kill(pid, 0);
-  } catch {
+    return process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     return false;
   }
 }
 
-const run = promisify(execFile);
+/** Copies the data folder of a stopped server, with owners and rights: much faster than a setup and all migrations. */
+export async function copyCluster(from: string, to: string): Promise<void> {
+  await run("cp", ["-a", from, to]);
+}
 
 /**
  * Backs up the files of a running server as pg_basebackup does, which npm's binaries do not include. A server that is
@@ -143,7 +122,7 @@ export async function backUp(options: {
 }
 
 /** A hot standby of a running server. After its promotion, it does not wait for a standby. */
-export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
+export async function startStandby(primary: OwnPostgres) {
   const home = await mkdtemp(path.join(tmpdir(), "order-mirror-standby-"));
   const { hostname, port, username, password } = new URL(primary.url);
   await backUp({
@@ -156,20 +135,15 @@ export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
       synchronous_standby_names: "",
     },
   });
-  return openOwnPostgres({ home });
+  return openOwnPostgres(home);
 }
 
 /** From now on each commit of the server waits until its standby has it; resolves when the standby keeps up. */
 export async function waitForStandby(primary: OwnPostgres): Promise<void> {
   await runOnServer(primary.url, "alter system set synchronous_standby_names = '*'");
   await runOnServer(primary.url, "select pg_reload_conf()");
-  await vi.waitFor(
-    async () => {
-      const states = await runOnServer(primary.url, "select sync_state from pg_stat_replication");
-      expect(states).toEqual([{ sync_state: "sync" }]);
-    },
-    { timeout: 60_000, interval: 50 },
-  );
+  const readStates = () => runOnServer(primary.url, "select sync_state from pg_stat_replication");
+  await expect.poll(readStates).toEqual([{ sync_state: "sync" }]);
 }
 
 /** Makes the standby a primary; resolves when it takes writes. */

@@ -2,22 +2,21 @@ import { spawn } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { withDatabase } from "./database.ts";
+import { runOnServer, withDatabase } from "./database.ts";
 import { canRun } from "../programs/processes.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 20;
 /** Debian installs it in a folder that only root's PATH has. */
-const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(canRun);
+const BINARY = ["pgbouncer", "/usr/sbin/pgbouncer"].find(canRun);
 
 export const canStartPgBouncer = BINARY !== undefined;
 
 if (!canStartPgBouncer) {
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
-  console.warn("NOT RUN: the tests behind PgBouncer. There is no pgbouncer; install it, or set PGBOUNCER.");
+  console.warn("NOT RUN: the tests behind PgBouncer. There is no pgbouncer.");
 }
 
 /** A pooler in transaction mode in front of `databaseUrl`, with fewer connections to the server than any client opens. */
@@ -50,7 +49,7 @@ default_pool_size = 2
   url.port = String(port);
   const admin = withDatabase(url.href, "pgbouncer");
   const deadlineMs = performance.now() + START_TIMEOUT_MS;
-  while (!(await ask(admin, "show version").catch(() => undefined))) {
+  while (!(await runOnServer(admin, "show version").catch(() => undefined))) {
     if (performance.now() > deadlineMs || server.exitCode !== null)
       throw new Error("pgbouncer did not start");
     await systemClock.sleep(START_POLL_MS);
@@ -60,7 +59,7 @@ default_pool_size = 2
     url: url.href,
     /** Transactions that went through. */
     async countTransactions() {
-      const rows = await ask(admin, "show stats_totals");
+      const rows = await runOnServer(admin, "show stats_totals");
       return rows.reduce((sum, row) => sum + Number(row["xact_count"] ?? 0), 0);
     },
     async stop() {
@@ -69,15 +68,4 @@ default_pool_size = 2
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-async function ask(url: string, command: string): Promise<Record<string, string>[]> {
-  const client = new pg.Client(url);
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    return (await client.query<Record<string, string>>(command)).rows;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
 }

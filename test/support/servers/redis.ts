@@ -12,51 +12,25 @@ import { openTestDatabase } from "./database.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
-const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
+const REDIS_BINARY = "redis-server";
 
-/** Whether tests can start their own Redis: needed to kill, freeze and restart it. */
 export const canStartRedis = canRun(REDIS_BINARY);
-/** Whether tests have any Redis: their own, or one at TEST_REDIS_URL whose data they may destroy. */
-export const redisAvailable = canStartRedis || process.env["TEST_REDIS_URL"] !== undefined;
 
-if (!redisAvailable) {
+if (!canStartRedis) {
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
-  console.warn(
-    "NOT RUN: the tests on Redis. No redis-server on the PATH; install it, or set REDIS_SERVER or TEST_REDIS_URL.",
-  );
-} else if (!canStartRedis) {
-  // oxlint-disable-next-line no-console -- as above
-  console.warn("NOT RUN: the tests that kill or freeze Redis. TEST_REDIS_URL is not ours to kill.");
+  console.warn("NOT RUN: the tests on Redis. No redis-server on the PATH.");
 }
 
-export interface TestRedis {
-  readonly url: string;
-  /** Ends the server as a power failure would, except for what the system still writes. */
-  kill(): Promise<void>;
-  /** Starts it again on the same port and data. */
-  restart(): Promise<void>;
-  /** Freezes it: connections stay open and nothing answers. */
-  freeze(): void;
-  thaw(): void;
-  flush(): Promise<void>;
-  /** Starts it again without anything that it held, as after the loss of its disk. */
-  restartEmpty(): Promise<void>;
-  /** Copies what it holds, for `restore`. */
-  backUp(): Promise<void>;
-  /** Starts it again with what it held when it was copied. */
-  restore(): Promise<void>;
-  /** Ends the server and removes its data; with TEST_REDIS_URL it only empties it. */
-  stop(): Promise<void>;
-}
+export type TestRedis = Awaited<ReturnType<typeof startRedis>>;
 
-/** A private server on a free port, with `settings` as on the command line; or the one at TEST_REDIS_URL. */
-export async function startRedis(...settings: readonly string[]): Promise<TestRedis> {
-  if (!canStartRedis) return useGivenRedis(process.env["TEST_REDIS_URL"] ?? "");
+/** A private server on a free port, with `settings` as on the command line. */
+export async function startRedis(...settings: readonly string[]) {
   const port = await findFreePort();
   const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-redis-"));
   const args = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
   const url = `redis://127.0.0.1:${port}`;
-  let server: ChildProcess | undefined;
+  const [data, copy] = [path.join(dir, "appendonlydir"), path.join(dir, "copy")];
+  let server: ChildProcess;
 
   async function start(): Promise<void> {
     server = spawn(REDIS_BINARY, [...args, "--appendonly", "yes", ...settings], { stdio: "ignore" });
@@ -66,70 +40,48 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
       await systemClock.sleep(START_POLL_MS);
     }
   }
-  const data = path.join(dir, "appendonlydir");
-  const copy = path.join(dir, "copy");
   async function kill(): Promise<void> {
-    const running = server;
-    if (!running || running.exitCode !== null || running.signalCode !== null) return;
-    const ended = new Promise((resolve) => running.once("exit", resolve));
-    running.kill("SIGKILL");
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    const ended = new Promise((resolve) => server.once("exit", resolve));
+    server.kill("SIGKILL");
     await ended;
+  }
+  /** Starts it again with nothing but what `bring` puts where its data were. */
+  async function restartWith(bring: () => Promise<void>): Promise<void> {
+    await kill();
+    await rm(data, { recursive: true, force: true });
+    await bring();
+    await start();
   }
   await start();
   return {
     url,
+    /** Ends the server as a power failure would, except for what the system still writes. */
     kill,
+    /** Starts it again on the same port and data. */
     restart: start,
-    freeze: () => server?.kill("SIGSTOP"),
-    thaw: () => server?.kill("SIGCONT"),
-    flush: () => flushAll(url),
-    async restartEmpty() {
-      await kill();
-      await rm(data, { recursive: true, force: true });
-      await start();
+    /** Freezes it: connections stay open and nothing answers. */
+    freeze: () => void server.kill("SIGSTOP"),
+    thaw: () => void server.kill("SIGCONT"),
+    async flush() {
+      const client = new Redis(url);
+      await client.flushall().finally(() => client.disconnect());
     },
+    /** Starts it again without anything that it held, as after the loss of its disk. */
+    restartEmpty: () => restartWith(() => Promise.resolve()),
+    /** Copies what it holds, for `restore`. */
     async backUp() {
       await rm(copy, { recursive: true, force: true });
       await cp(data, copy, { recursive: true });
     },
-    async restore() {
-      await kill();
-      await rm(data, { recursive: true, force: true });
-      await cp(copy, data, { recursive: true });
-      await start();
-    },
+    /** Starts it again with what it held when it was copied. */
+    restore: () => restartWith(() => cp(copy, data, { recursive: true })),
+    /** Ends the server and removes its data. */
     async stop() {
       await kill();
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-function useGivenRedis(url: string): TestRedis {
-  const refuse = () => {
-    throw new Error("the Redis at TEST_REDIS_URL is not ours to kill or freeze");
-  };
-  return {
-    url,
-    kill: refuse,
-    restart: refuse,
-    freeze: refuse,
-    thaw: refuse,
-    restartEmpty: refuse,
-    backUp: refuse,
-    restore: refuse,
-    flush: () => flushAll(url),
-    stop: () => flushAll(url),
-  };
-}
-
-async function flushAll(url: string): Promise<void> {
-  const client = new Redis(url);
-  try {
-    await client.flushall();
-  } finally {
-    client.disconnect();
-  }
 }
 
 function answers(port: number): Promise<boolean> {
@@ -149,13 +101,13 @@ function answers(port: number): Promise<boolean> {
 /** Places for the queue, and whether they can be tested here. */
 export const QUEUE_BACKENDS = [
   { backend: "Postgres", runs: true },
-  { backend: "Redis", runs: redisAvailable },
+  { backend: "Redis", runs: canStartRedis },
 ] as const;
 
 /** A database and a Redis for all tests of the file; no Redis where none is found. */
 export async function openQueueServers() {
   const { database } = await openTestDatabase();
-  const redis = redisAvailable ? await startRedis() : undefined;
+  const redis = canStartRedis ? await startRedis() : undefined;
   afterAll(() => redis?.stop());
   /** The queue's settings for this place. */
   const redisUrls = (backend: "Postgres" | "Redis") => (backend === "Redis" && redis ? [redis.url] : []);

@@ -6,18 +6,10 @@ import path from "node:path";
 
 const MEGABYTE = 1_048_576;
 
-/** A file system of its own that a test can fill. */
-export interface SmallDisk {
-  readonly folder: string;
-  /** Writes until nothing more fits. */
-  readonly fill: () => Promise<void>;
-  /** Removes what `fill` wrote. */
-  readonly empty: () => void;
-  readonly unmount: () => Promise<void>;
-}
+export type SmallDisk = NonNullable<ReturnType<typeof mountSmallDisk>>;
 
-/** Mounts a small disk; undefined, with a notice, when mounting is not allowed. */
-export function mountSmallDisk(megabytes: number): SmallDisk | undefined {
+/** Mounts a file system of its own that a test can fill; undefined, with a notice, when mounting is not allowed. */
+export function mountSmallDisk(megabytes: number) {
   const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-disk-"));
   try {
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", folder], { stdio: "ignore" });
@@ -28,7 +20,9 @@ export function mountSmallDisk(megabytes: number): SmallDisk | undefined {
   }
   return {
     folder,
+    /** Writes until nothing more fits. */
     fill: () => fill(folder),
+    /** Removes what `fill` wrote. */
     empty: () => void execFileSync("sh", ["-c", 'rm -f "$0"/ballast-*', folder]),
     async unmount() {
       execFileSync("umount", [folder]);
