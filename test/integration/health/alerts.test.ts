@@ -4,6 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/mirror/health.ts";
 import type { Facts } from "../../../src/health/conditions/conditions.ts";
+import { describeSpan } from "../../../src/domain/duration.ts";
 import { judge, type FirstSeen } from "../../../src/health/judge.ts";
 import { readRecorded } from "../../../src/health/alerts.sql.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
@@ -69,6 +70,9 @@ it("sends one signed alert with a fix when a condition begins, and one when it i
   await run(well);
   await run(well);
   expect(sent().slice(1)).toEqual(["alert.resolved OrderMirrorQuarantine live"]);
+  const [, { created = "", data } = {}] = received;
+  const lasted = describeSpan((Date.parse(created) - Date.parse(data?.since ?? "")) / 1_000);
+  expect(data?.summary).toBe(`Over after ${lasted}: Events or reads could not be processed (live).`);
   expect(await stored()).toBe(0);
 });
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { makeCallCounts, type Call } from "../../../src/health/calls.sql.ts";
+import { makeCallCounts, readRateUsed, type Call } from "../../../src/health/calls.sql.ts";
 import { asPool, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
@@ -36,4 +36,12 @@ it("adds up the calls that several processes counted, and loses none while Postg
     "other order-list answered 1",
     "live webhook accepted 1",
   ]);
+  // 20 in 10 s are 1,200 in ten minutes.
+  const used = await readRateUsed(pool, { requestsMax: 20, windowMs: 10_000 });
+  expect(used).toEqual(
+    new Map([
+      ["live", 3 / 1_200],
+      ["other", 1 / 1_200],
+    ]),
+  );
 });

@@ -4,6 +4,9 @@ import type { Call } from "../../../src/health/calls.sql.ts";
 import { readQueueFacts } from "../../../src/mirror/health.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
+import type { OutgoingEndpoint } from "../../../src/health/conditions/endpoints.sql.ts";
+import { judge } from "../../../src/health/judge.ts";
+import { ago, LOOKED_AT, makeFacts } from "../../support/pages/facts.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeMetricsRouter } from "../../../src/health/healthRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
@@ -12,7 +15,7 @@ import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import * as catalogue from "../../../src/process/telemetry/metrics.ts";
 import { makeMetrics, type Metrics } from "../../../src/process/telemetry/metrics.ts";
 import { asPool, openTestDatabase } from "../../support/servers/database.ts";
-import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 
 const { database } = await openTestDatabase();
@@ -56,18 +59,56 @@ describe("the registry", () => {
     expect(lines.join("\n")).not.toMatch(/secret/i);
   });
 
-  it("shows the database's figures, with instants instead of ages", async () => {
-    await putIntoInbox(database.pool, [{ eventId: "e1", body: Buffer.from("{}") }]);
-    await database.pool.query(
-      "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
+  it("shows each figure of a source and of an endpoint, with instants instead of ages", async () => {
+    const counts = {
+      gaps: 1,
+      breaches: 2,
+      exceptions: 3,
+      lostEver: 4,
+      pending: 5,
+      quarantined: 6,
+      refetches: 7,
+    };
+    const times = {
+      polledThrough: ago(8),
+      safeThrough: ago(9),
+      lastEventAt: ago(10),
+      oldestPendingAt: ago(11),
+    };
+    const endpoint = {
+      ...{ endpointId: "erp", pending: 12, dead: 13, oldestPendingAt: LOOKED_AT - 14 },
+      ...{ oldestDeadAt: null, pausedAt: null, unlistedSince: null },
+    };
+    const facts = makeFacts(
+      { ...counts, ...times, lastError: "x", pausedAt: ago(0) },
+      { endpoints: [endpoint as OutgoingEndpoint], queues: null },
     );
-    meterHealth(metrics, readerOf(database.pool));
-    const lines = await read();
-    expect(lines).toContain("order_mirror_database_up 1");
-    expect(lines).toContain('order_mirror_pending_events{source="live"} 1');
-    expect(lines).toContain('order_mirror_quarantined{source="live"} 1');
-    const oldest = lines.find((line) => line.startsWith("order_mirror_pending_oldest_timestamp_seconds{"));
-    expect(Math.abs(Number(oldest?.split(" ")[1]) - Date.now() / 1_000)).toBeLessThan(60);
+    meterHealth(metrics, { read: async () => ({ facts, ...judge(facts) }) });
+    const lines = (await read()).filter((line) => /"(?:live|erp)"/.test(line));
+    const shown = (name: string, value: number, label = 'source="live"') =>
+      `order_mirror_${name}{${label}} ${value}`;
+    expect(lines.toSorted()).toEqual(
+      [
+        shown("poll_window_gaps", 1),
+        shown("coverage_breaches_total", 2),
+        shown("coverage_exceptions", 3),
+        shown("lost_events_total", 4),
+        shown("pending_events", 5),
+        shown("quarantined", 6),
+        shown("refetches_waiting", 7),
+        shown("poll_watermark_timestamp_seconds", LOOKED_AT - 8),
+        shown("safe_through_timestamp_seconds", LOOKED_AT - 9),
+        shown("last_event_timestamp_seconds", LOOKED_AT - 10),
+        shown("pending_oldest_timestamp_seconds", LOOKED_AT - 11),
+        shown("poll_failing", 1),
+        shown("outgoing_pending", 12, 'endpoint="erp"'),
+        shown("outgoing_dead", 13, 'endpoint="erp"'),
+        shown("outgoing_oldest_pending_timestamp_seconds", LOOKED_AT - 14, 'endpoint="erp"'),
+        ...judge(facts).holding.map(({ condition: { name, severity, label }, subject }) =>
+          shown("condition", 1, `condition="${name}",severity="${severity}",${label}="${subject}"`),
+        ),
+      ].toSorted(),
+    );
   });
 
   it("queries the database once for concurrent readings, and reports when it is unreachable", async () => {

@@ -67,10 +67,10 @@ describe("an order's page", () => {
     await pool.query(`
       insert into mirror.quarantine (source_id, reference, via, reason, state) values
         ${many}, 'unreadable_order', 'open'), ${many}, 'unreadable_order', 'dismissed');
-      insert into mirror.history (source_id, reference, via, verdict)
-        select 'live', 'MANY', 'poll', case when n > 50 then 'duplicate' else 'stale' end from generate_series(1, 250) n`);
+      insert into mirror.history (source_id, reference, via, verdict, conflict)
+        select 'live', 'MANY', 'poll', case when n > 50 then 'duplicate' else 'stale' end, n = 99 from generate_series(1, 250) n`);
     const { text } = await read("/ops/orders/live/MANY");
-    expect(text).toMatch(/1 in quarantine ?: look at number \d+ /);
+    expect(text).toMatch(/1 in conflict ?: .* 1 in quarantine ?: look at number \d+ /);
     expect(text).toContain("Only the newest 200 observations are shown.");
     expect(text.match(/DUPLICATE|STALE/g)).toEqual(Array(200).fill("DUPLICATE"));
     await pool.query("delete from mirror.quarantine where reference = 'MANY'");

@@ -57,7 +57,9 @@ describe("the list of orders", () => {
     ["?is=open&source=test", 0],
     ["?within=24h&source=test", 120],
     ["?from=2020-01-01T00%3A00&until=2020-01-02T00%3A00", 0],
+    ["?within=24h&until=2020-01-01T00%3A00&source=test", 120],
     ["?of=delivery&within=1h&source=test", 0],
+    ["?of=delivery&within=24h&source=test", 120],
     ["?q=t-00", 9],
     ["?q=SHOP%2F11", 11],
     ["?q=%3D1%2B", 1],
@@ -101,13 +103,14 @@ describe("the list of orders", () => {
     const { references, page } = await read("/ops/orders?is=late&source=test&sort=delivery&dir=up");
     expect(references).toEqual(["T-002", "T-001"]);
     const views = /id="views"[^]*?<\/nav>/.exec(page)?.[0] ?? "";
+    expect(views.match(/many alert">\d+/g)).toEqual(['many alert">2']);
     expect(views.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ")).toContain(
       "All 120 Late now 2 Open 3 Not verified 24",
     );
   });
 
   it("exports all columns, with formulas disabled", async () => {
-    const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1");
+    const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1&after=1&after=test&after=T");
     expect(headers.get("content-type")).toContain("text/csv");
     expect(headers.get("content-disposition")).toMatch(/^attachment; filename=orders-\d{4}-\d\d-\d\d\.csv$/);
     expect(page).toMatch(/^source_id,reference,external_order_id,.*\r\ntest,T-007,'=1\+1,delivered,.*\r\n$/);
