@@ -100,23 +100,11 @@ async function sendEvents(url: string): Promise<void> {
 
 /** Everything that the program shows, except to readers of orders. */
 async function readPages(url: string): Promise<string> {
-  const publicPages = [
-    "/livez",
-    "/readyz",
-    "/metrics",
-    "/ops/login",
-    "/ops",
-    "/nothing",
-    "/v1/orders",
-    "/docs",
-  ];
+  const publicPages = "/livez /readyz /metrics /ops/login /ops /nothing /v1/orders /docs".split(" ");
   const opsPages = [
-    "/ops",
-    "/ops/orders/live/TOLD",
-    "/ops/orders/live/POLLED",
-    "/ops/quarantine",
-    "/ops/actions",
-    "/ops/sources/live",
+    ..."/ops /ops/orders/live/TOLD /ops/orders/live/POLLED /ops/quarantine /ops/actions /ops/sources/live".split(
+      " ",
+    ),
     "/ops/queues/api/queues?activeQueue=apply&status=completed",
   ];
   const texts: string[] = [];
@@ -144,11 +132,8 @@ async function readDatabase(): Promise<string> {
     "select reason, detail from mirror.quarantine",
     ...rows.map(({ name }) => `select * from ${name}`),
   ];
-  const texts: string[] = [];
-  for (const sql of sayings) {
-    texts.push(JSON.stringify((await database.pool.query<Record<string, unknown>>(sql)).rows));
-  }
-  return texts.join("\n");
+  const results = await Promise.all(sayings.map((sql) => database.pool.query<Record<string, unknown>>(sql)));
+  return JSON.stringify(results.map((result) => result.rows));
 }
 
 async function readRedis(url: string): Promise<string> {

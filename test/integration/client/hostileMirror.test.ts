@@ -84,6 +84,8 @@ async function list(): Promise<Order[]> {
   return listed;
 }
 
+const failureOf = (reading: Promise<unknown>): Promise<unknown> => reading.catch((error: unknown) => error);
+
 /** Every text that a log of the error could contain. */
 function showAll(error: unknown): string {
   return error instanceof Error
@@ -106,9 +108,7 @@ describe("a stream of changes", () => {
       load: () => Promise.resolve(undefined),
       save: async (position: string) => void saved.push(position),
     };
-    const error: unknown = await follow({ store, onComplete: () => undefined }).catch(
-      (thrown: unknown) => thrown,
-    );
+    const error = await failureOf(follow({ store, onComplete: () => undefined }));
     expect(error).toMatchObject({ failure: "unreadable", status: null });
     expect(showAll(error)).not.toContain("Lovelace");
     expect([saved, asked.length]).toEqual([[], 1]);
@@ -204,7 +204,7 @@ it("follows no redirect with its token, and names the setting that is wrong", as
     void response.writeHead(307, { location: `${stranger.url}/v1/orders` }).end();
   const reads = [() => client.order("DO-1"), () => list(), () => follow(), () => follow({ follow: false })];
   for (const read of reads) {
-    const error: unknown = await read().catch((thrown: unknown) => thrown);
+    const error = await failureOf(read());
     expect(error).toMatchObject({ fix: expect.stringContaining("base address") as string });
     expect(showAll(error)).not.toContain(TOKEN);
   }

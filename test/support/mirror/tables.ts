@@ -104,17 +104,8 @@ export function makeRead(window: Window, more: Partial<WindowRead> = {}): Window
   return { window, begunAt: window.until, durationMs: 1, ...found, ...more };
 }
 
-/** A withdrawn proof; see mirror.coverage_breaches. */
+/** A withdrawn proof, a row of mirror.coverage_breaches. */
 interface Breach extends Window {
-  readonly breachId: bigint;
-  readonly sourceId: string;
-  readonly kind: "missed_change" | "differing" | "late_event";
-  readonly reference: string;
-  readonly version: Instant;
-  readonly foundBy: string;
-  /** By the database's clock. */
-  readonly foundAt: Instant;
-  readonly detail: string;
   readonly safeThroughBefore: Instant | null;
   readonly safeThroughAfter: Instant | null;
   /** Null until the period is proved again. */
@@ -128,9 +119,7 @@ export function readBreaches(
 ): Promise<Breach[]> {
   return queryInstants<Breach>(
     pool,
-    `select breach_id as "breachId", source_id as "sourceId", since, until, kind, reference, version,
-       found_by as "foundBy", mirror.nanos_of(found_at) as "foundAt", detail,
-       safe_through_before as "safeThroughBefore", safe_through_after as "safeThroughAfter",
+    `select breach_id as "breachId", since, until, kind, reference, version, found_by as "foundBy", safe_through_before as "safeThroughBefore", safe_through_after as "safeThroughAfter",
        mirror.nanos_of(reproved_at) as "reprovedAt"
      from mirror.coverage_breaches where source_id = $1 and breach_id > $2 order by breach_id desc limit $3`,
     [sourceId, after, limit],
