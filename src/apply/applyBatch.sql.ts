@@ -168,8 +168,7 @@ decided as materialized (
       when s.greatest and s.settled and u.history_id is not null
         and not coalesce(s.b_settled and s.b_hash = s.hash and mirror.same_instant(s.b_version, s.version), false)
         then 'confirmed'
-      when coalesce(u.hash, s.b_hash) = s.hash and mirror.same_instant(coalesce(u.version, s.b_version), s.version)
-        and (u.hash is not null or s.b_gone_at is null or s.b_version = s.version) then 'duplicate'
+      when coalesce(u.hash, s.b_hash) = s.hash and mirror.same_instant(coalesce(u.version, s.b_version), s.version) then 'duplicate'
       -- A read reaches beyond its version and does not show it. Not one of this batch: its reads are of one instant.
       when coalesce(s.version > s.b_version and coalesce(s.horizon, s.version) <= s.b_horizon, false) then 'refuted'
       else 'stale'
@@ -201,9 +200,8 @@ recorded as (
     case when has_content and raw_start is not null then (${GIVEN_LENGTHS})[n + 1] end,
     (select clock_timestamp())
   from decided
-  cross join lateral (
-    select final_verdict in ('applied', 'corrected', 'stale', 'refuted') or conflict as has_content) content
-  where inbox_seq is not null or (final_verdict <> 'quarantined' and (conflict or final_verdict <> 'duplicate'))
+  cross join lateral (select final_verdict in ('applied', 'corrected', 'stale', 'refuted') as has_content) content
+  where inbox_seq is not null or final_verdict not in ('quarantined', 'duplicate')
 ),
 -- Positions in the feed are taken after the orders were locked, so those of one order are in the order of its changes.
 announced as (
@@ -217,7 +215,7 @@ announced as (
 )
 -- A function does what rarely follows from a decision, in this statement and only when needed: as parts of the statement,
 -- quarantine, erasure, new reads and breaches took a fifth of the time of a single event, only to start and do nothing.
-select n, final_verdict as verdict, conflict, previous_status, revision, stored_version, (
+select n, final_verdict as verdict, conflict, previous_status, stored_version, (
     select mirror.follow_up(json_agg(rare), '${ERASED_BODY}') from (
       select n, history_id, source_id, reference, via, inbox_seq, reason, detail, version, quarantined_raw, erased,
         final_verdict as verdict, conflict, previous_status, is_new, conflict and not resolved or lost as doubtful

@@ -43,7 +43,6 @@ export interface BatchDecision {
   readonly verdict: Verdict;
   readonly conflict: boolean;
   readonly previous_status: string | null;
-  readonly revision: number | null;
   /** The version of the order after the decision. */
   readonly stored_version: string | null;
   /** The number of decisions of the batch with rare consequences; null for none, which is nearly always the case. */

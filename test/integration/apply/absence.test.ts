@@ -40,6 +40,8 @@ async function makeMirror() {
 it("refutes a claim whose version lies within the read's horizon, and no younger claim", async () => {
   const { pool, tell, miss, readServed } = await makeMirror();
   await tell({ reference: "claimed", updatedAt: at(100) });
+  // The same event again and again is no answer of the provider's.
+  await pool.query("update mirror.orders set observed_at = $1 where reference = 'claimed'", [instant(5_000)]);
   expect(await miss("claimed", 99)).toBe("claim_stands");
   expect(await readServed()).toEqual(["claimed", "read"]);
   expect(await miss("claimed", 100)).toBe("gone");
@@ -52,6 +54,11 @@ it("refutes a claim whose version lies within the read's horizon, and no younger
   expect(await miss("claimed", 101)).toBe("confirmed");
   expect(await miss("claimed", 99)).toBe("confirmed");
   expect(await readGone()).toEqual(gone);
+  // Since the last answer it waits to be read again.
+  const { rows: read } = await pool.query(
+    "select observed_at from mirror.orders where reference = 'claimed'",
+  );
+  expect(read).toEqual([{ observed_at: String(instant(101 + MARGIN)) }]);
   const { rows } = await pool.query(
     "select verdict, refuted from mirror.history where reference = 'claimed' order by history_id",
   );

@@ -19,6 +19,7 @@ const readStored = async () =>
       `select o.version::text as version, o.raw ->> 'updatedAt' as "updatedAt", o.revision, o.horizon is not null as certain,
          o.updated_at = mirror.instant_at(o.version) as "forPeople", o.changed_at::text as "changedAt",
          (select count(*) from mirror.changes)::int as changes, (select count(*) from mirror.refetches)::int as asked,
+         (select count(*) from mirror.history where via <> 'webhook')::int as reads,
          (select count(*) from mirror.history where refuted or verdict in ('refuted', 'corrected') or conflict)::int as against
        from mirror.orders o`,
     )
@@ -38,7 +39,7 @@ describe("the same state of an order", () => {
     const { changedAt } = (await readStored())!;
     expect(await show(LATE, [{ ...TOLD, updatedAt }])).toMatchObject([{ verdict: "confirmed" }]);
     const version = String(parseInstant(FINE));
-    const stored = { ...GOOD, version, updatedAt: FINE, certain: true, changedAt };
+    const stored = { ...GOOD, reads: 1, version, updatedAt: FINE, certain: true, changedAt };
     expect(await readStored()).toEqual(stored);
     // A second pass writes nothing, and a later one moves the horizon alone.
     expect(await show(LATE, [{ ...TOLD, updatedAt }])).toMatchObject([{ verdict: "duplicate" }]);

@@ -8,7 +8,7 @@ import { observeRead } from "../../../src/domain/order/observation.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { asPool } from "../../support/servers/database.ts";
 
-const decision = { verdict: "ignored", conflict: false, previous_status: null, revision: null };
+const decision = { verdict: "ignored", conflict: false, previous_status: null };
 
 function makeSubject(seq: number): Subject {
   const event = { inboxSeq: seq, eventId: `event ${seq}`, eventType: null };

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
 import type { Clock } from "../../../src/process/clock.ts";
@@ -39,73 +39,48 @@ function makeInbox(pending: number[], held: readonly number[] = []) {
 
 const positions = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
-describe("the overdueCheck", () => {
-  it("applies everything overdue, however many queries that takes", async () => {
-    const inbox = makeInbox(positions(501));
-    const overdueCheck = makeOverdueCheck({
-      ...inbox,
-      clock: makeSteppedClock().clock,
-      logger: silentLogger,
-    });
-    expect(await overdueCheck.runOnce()).toBe(501);
-    expect(inbox.applied).toEqual(positions(501));
-    expect(await overdueCheck.runOnce()).toBe(0);
-  });
+const makeCheck = (inbox: ReturnType<typeof makeInbox>, clock = makeSteppedClock().clock) =>
+  makeOverdueCheck({ ...inbox, clock, logger: silentLogger });
 
-  it("skips events that another worker holds, and does not request them repeatedly", async () => {
-    const inbox = makeInbox(positions(450), positions(300));
-    const overdueCheck = makeOverdueCheck({
-      ...inbox,
-      clock: makeSteppedClock().clock,
-      logger: silentLogger,
-    });
-    expect(await overdueCheck.runOnce()).toBe(150);
-    expect(inbox.applied[0]).toBe(301);
-  });
+it.each<[string, readonly number[], number]>([
+  ["everything, however many queries that takes", [], 501],
+  ["all but what another worker holds, which it does not request repeatedly", positions(300), 201],
+])("the overdue check applies %s", async (_, held, decided) => {
+  const inbox = makeInbox(positions(501), held);
+  const check = makeCheck(inbox);
+  expect(await check.runOnce()).toBe(decided);
+  expect(inbox.applied).toEqual(positions(501).slice(held.length));
+  expect(await check.runOnce()).toBe(0);
+});
 
-  it("begins at the first event that waits, and at all of them each minute", async () => {
-    const inbox = makeInbox([900, 901], [900]);
-    const begun: number[] = [];
-    const overdueCheck = makeOverdueCheck({
-      ...inbox,
-      takeOverdue: (query) => {
-        begun.push(query.afterSeq);
-        return inbox.takeOverdue(query);
-      },
-      clock: makeSteppedClock().clock,
-      logger: silentLogger,
-    });
-    for (let pass = 0; pass < 31; pass += 1) await overdueCheck.runOnce();
-    expect(begun).toEqual([0, ...Array.from({ length: 29 }, () => 899), 0]);
+it("the overdue check begins at the first event that waits, and at all of them each minute", async () => {
+  const inbox = makeInbox([900, 901], [900]);
+  const begun: number[] = [];
+  const check = makeCheck({
+    ...inbox,
+    takeOverdue: (query) => {
+      begun.push(query.afterSeq);
+      return inbox.takeOverdue(query);
+    },
   });
+  for (let pass = 0; pass < 31; pass += 1) await check.runOnce();
+  expect(begun).toEqual([0, ...Array.from({ length: 29 }, () => 899), 0]);
+});
 
-  it("runs again after an outage, and ends when it is closed", async () => {
-    const inbox = makeInbox(positions(3));
-    const stepped = makeSteppedClock();
-    let outages = 2;
-    const applyEvents = (seqs: readonly number[]) => {
-      if (outages > 0) {
-        outages -= 1;
-        return Promise.reject(new UnavailableError("Postgres is away."));
-      }
-      return inbox.applyEvents(seqs);
-    };
-    const { takeOverdue, findFirstPending } = inbox;
-    const overdueCheck = makeOverdueCheck({
-      takeOverdue,
-      findFirstPending,
-      applyEvents,
-      clock: stepped.clock,
-      logger: silentLogger,
-    });
-    overdueCheck.start();
-    await expect
-      .poll(() => {
-        stepped.wake();
-        return inbox.applied.length;
-      })
-      .toBe(3);
-    await expect.poll(stepped.asleep).toBe(1);
-    await overdueCheck.close();
-  });
+it("the overdue check runs again after an outage, and ends when it is closed", async () => {
+  const inbox = makeInbox(positions(3));
+  const stepped = makeSteppedClock();
+  let outages = 2;
+  const applyEvents = (seqs: readonly number[]) =>
+    (outages -= 1) < 0 ? inbox.applyEvents(seqs) : Promise.reject(new UnavailableError("Postgres is away."));
+  const check = makeCheck({ ...inbox, applyEvents }, stepped.clock);
+  check.start();
+  await expect
+    .poll(() => {
+      stepped.wake();
+      return inbox.applied.length;
+    })
+    .toBe(3);
+  await expect.poll(stepped.asleep).toBe(1);
+  await check.close();
 });
