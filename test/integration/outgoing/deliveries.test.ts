@@ -38,9 +38,13 @@ describe("deliveries", () => {
   } as const;
   beforeEach(() => list("erp"));
 
-  it("are made of the kinds and statuses that an endpoint subscribes to", async () => {
+  it("are made of the sources, kinds and statuses that an endpoint subscribes to", async () => {
     await change(["A"], ["picked_up", "cancelled"]);
     await change(["B"], ["created", "picked_up"]);
+    const columns = "reference, revision, history_id, status, previous_status, via, version, verdict";
+    await pool.query(
+      `insert into mirror.changes (source_id, ${columns}) select 'other', ${columns} from mirror.changes`,
+    );
     const wanted = { ...ALL, types: ["order.status_changed" as const], statuses: ["picked_up"] };
     expect(await planDeliveries(pool, wanted, 100)).toMatchObject({ read: 4, planned: 1 });
     const { rows } = await pool.query("select reference, event_type from mirror.outgoing_deliveries");
@@ -151,18 +155,21 @@ describe("deliveries", () => {
     expect(await states()).toEqual(["delivered 1 status 200"]);
   });
 
-  it("keep no answer that is being recorded while the order is erased", async () => {
-    await change(["A"]);
+  it("keep no answer that is recorded while the order is erased, or after that", async () => {
+    await change(["A", "B"]);
     await planDeliveries(pool, ALL, 10);
-    const end = { ...END, deliveryId: await takeOne(), answer: "Jansen" };
+    const [one, other] = (await takeDue(pool, TAKEN, 2)).map(({ deliveryId }) => {
+      return { ...END, deliveryId, answer: "Jansen" };
+    });
     await beside(
       pool,
-      (client) => recordAttempt(asPool(client), end),
+      (client) => recordAttempt(asPool(client), one!),
       () => eraseOrder(pool, { sourceId: "live", reference: "A" }),
     );
-    expect((await pool.query("select answer from mirror.outgoing_deliveries")).rows).toEqual([
-      { answer: null },
-    ]);
+    await eraseOrder(pool, { sourceId: "live", reference: "B" });
+    await recordAttempt(pool, other!);
+    const { rows } = await pool.query("select state, answer from mirror.outgoing_deliveries");
+    expect(rows).toEqual(["A", "B"].map(() => ({ state: "delivered", answer: null })));
     await pool.query(emptying("erasures"));
   });
 
@@ -200,13 +207,16 @@ describe("deliveries", () => {
     expect(await take()).toMatchObject([{ reference: "A", revision: 2 }]);
   });
 
-  it("are taken by their own endpoint only, and by nobody with another definition", async () => {
+  it("are taken by their own endpoint only, by nobody with another definition, and not during a pause", async () => {
     await list("erp", "bi");
     await change(["A"]);
     await planDeliveries(pool, ALL, 10);
     expect(await takeDue(pool, { ...TAKEN, endpointId: "bi" }, 10)).toEqual([]);
     expect(await takeDue(pool, { ...TAKEN, definition: "new" }, 10)).toEqual([]);
     expect(await planDeliveries(pool, { ...ALL, definition: "new" }, 10)).toMatchObject({ read: 0 });
+    await setEndpointPaused(pool, { endpointId: "erp", paused: true });
+    expect(await takeDue(pool, TAKEN, 10)).toEqual([]);
+    await setEndpointPaused(pool, { endpointId: "erp", paused: false });
     expect(await takeDue(pool, TAKEN, 10)).toMatchObject([{ reference: "A" }]);
   });
 
