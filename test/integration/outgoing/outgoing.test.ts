@@ -224,9 +224,10 @@ describe("an attempt", () => {
   });
 
   it("fails when no answer comes in time", async () => {
-    await open({ timeoutMs: 300, answer: () => undefined, retrySeconds: [600] });
+    const { seen } = await open({ timeoutMs: 300, answer: () => undefined, retrySeconds: [600] });
     await change(["A"]);
     await settled("pending 1 TimeoutError");
+    expect(seen()).toEqual(["A1"]);
   });
 
   it("keeps no answer that names the person, although the message did not", async () => {

@@ -1,31 +1,19 @@
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { readQueueFacts } from "../../../src/mirror/health.ts";
-import { silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { openQueue, PATIENCE } from "../../support/servers/queue.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { endsWithin } from "../../support/virtual/simulatedClock.ts";
 
-const PATIENCE = { timeout: 60_000, interval: 20 };
 /** Longest close, whatever the servers do: 3 s for the worker, 2 s each for sender and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
   it("notifies and consumes on three nodes, even when a node without its keys is lost", async () => {
     const nodes = await startCluster();
-    const [first, ...others] = nodes.map((node) => node.url);
-    const logger = silentLogger;
-    const redisUrls = [first ?? "", ...others];
-    const queue = await makeApplyQueue({ mirrorId: "test", databaseUrl: "", redisUrls, logger });
-    const taken: number[] = [];
-    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    const notifies = async (seq: number) =>
-      vi.waitFor(() => {
-        queue.notify([seq]);
-        expect(taken).toContain(seq);
-      }, PATIENCE);
+    const { queue, notifies, close } = await openQueue({ redisUrls: nodes.map(({ url }) => url) });
     await notifies(1);
     expect(await queue.check()).toEqual([]);
 
@@ -35,10 +23,6 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     await notifies(2);
 
     for (const node of nodes) await node.kill();
-    const close = async () => {
-      await consumer.close();
-      await queue.close();
-    };
     expect(await endsWithin(CLOSE_LIMIT_MS, close)).toBe(true);
   });
 
@@ -46,52 +30,28 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     const bus = String(await findFreePort());
     const redis = await startRedis("--cluster-enabled", "yes", "--cluster-port", bus);
     onTestFinished(() => redis.stop());
-    const single = await makeApplyQueue({
-      mirrorId: "test",
-      databaseUrl: "",
-      redisUrls: [redis.url],
-      logger: silentLogger,
-    });
-    onTestFinished(() => single.close());
-    const problems = await single.check();
-    expect(problems.map((problem) => problem.problem)).toEqual([
+    const { queue } = await openQueue({ redisUrls: [redis.url] });
+    expect((await queue.check()).map(({ problem }) => problem)).toEqual([
       "Redis is a node of a cluster, but REDIS_URL names only one.",
     ]);
   });
 });
 
-/** A queue with a worker; `notifies` resolves when the worker has taken what was notified. */
-async function openQueue(redisUrl: string, mirrorId: string) {
-  const options = { databaseUrl: "", redisUrls: [redisUrl], mirrorId, logger: silentLogger };
-  const queue = await makeApplyQueue(options);
-  const taken: number[] = [];
-  const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-  onTestFinished(async () => {
-    await consumer.close();
-    await queue.close();
-  });
-  const notifies = async (seq: number) =>
-    vi.waitFor(() => {
-      queue.notify([seq]);
-      expect(taken).toContain(seq);
-    }, PATIENCE);
-  return { queue, taken, notifies };
-}
-
-/** A server of which `prepare` makes one that refuses something, with a queue and a worker. */
-async function openOn(settings: readonly string[], prepare?: (admin: Redis) => Promise<unknown>, login = "") {
-  const redis = await startRedis(...settings);
+/** A server of which `prepare` makes one that refuses something, with queues and workers. */
+async function openOn(prepare?: (admin: Redis) => Promise<unknown>, login = "") {
+  const redis = await startRedis();
   onTestFinished(() => redis.stop());
   const admin = new Redis(redis.url);
   onTestFinished(() => admin.disconnect());
+  const redisUrls = [redis.url.replace("//", `//${login}`)];
   const open = async (mirrorId: string) => {
-    const { queue, taken, notifies } = await openQueue(redis.url.replace("//", `//${login}`), mirrorId);
+    const { queue, taken, notifies } = await openQueue({ redisUrls, mirrorId });
     const problems = async () =>
       (await readQueueFacts(queue, 3_000)).problems.map(({ problem }) => problem).join(" ");
     return { taken, notifies, problems };
   };
   await prepare?.(admin);
-  return { redis, admin, open };
+  return { admin, open };
 }
 
 /** How often the server refuses a command within two seconds of its time. */
@@ -109,36 +69,32 @@ describe.runIf(canStartRedis)("a Redis that refuses", () => {
   const LOGIN = "app:secret@";
 
   it("INFO, as managed servers do, serves all the same", async () => {
-    const rights = allow("~{order-mirror:* +@all -@dangerous");
-    const { open } = await openOn([], rights, LOGIN);
+    const { open } = await openOn(allow("~{order-mirror:* +@all -@dangerous"), LOGIN);
     const queue = await open("a");
     await queue.notifies(1);
     expect(await queue.problems()).toBe("");
   });
 
-  it.each<[string, readonly string[], (admin: Redis) => Promise<unknown>, string, string]>([
-    ["scripts", [], allow("~* +@all -eval -evalsha"), LOGIN, "lacks a right"],
-    ["its keys", [], allow("~other:* +@all"), LOGIN, "lacks a right"],
-    ["waiting for jobs", [], allow("~* +@all -bzpopmin -set"), LOGIN, "lacks a right"],
-    ["the password", [], allow("~* +@all"), "app:wrong@", "refuses the user or password"],
-    ["writes, being full", [], (admin) => admin.config("SET", "maxmemory", "1"), "", "Redis is full"],
-    ["writes, being a replica", [], (admin) => admin.replicaof("127.0.0.1", "1"), "", "read-only replica"],
-  ])(
-    "%s is a problem, and no work for it or for the process",
-    async (_what, settings, prepare, login, says) => {
-      const { admin, open } = await openOn(settings, prepare, login);
-      const queue = await open("a");
-      await expect.poll(queue.problems, PATIENCE).toContain(says);
-      const cpu = process.cpuUsage();
-      const refusals = await countRefusals(admin);
-      expect(refusals).toBeLessThan(60);
-      const { user, system } = process.cpuUsage(cpu);
-      expect((user + system) / 1_000).toBeLessThan(1_500);
-    },
-  );
+  it.each<[string, (admin: Redis) => Promise<unknown>, string, string]>([
+    ["scripts", allow("~* +@all -eval -evalsha"), LOGIN, "lacks a right"],
+    ["its keys", allow("~other:* +@all"), LOGIN, "lacks a right"],
+    ["waiting for jobs", allow("~* +@all -bzpopmin -set"), LOGIN, "lacks a right"],
+    ["the password", allow("~* +@all"), "app:wrong@", "refuses the user or password"],
+    ["writes, being full", (admin) => admin.config("SET", "maxmemory", "1"), "", "Redis is full"],
+    ["writes, being a replica", (admin) => admin.replicaof("127.0.0.1", "1"), "", "read-only replica"],
+  ])("%s is a problem, and no work for it or for the process", async (_what, prepare, login, says) => {
+    const { admin, open } = await openOn(prepare, login);
+    const queue = await open("a");
+    await expect.poll(queue.problems, PATIENCE).toContain(says);
+    const cpu = process.cpuUsage();
+    const refusals = await countRefusals(admin);
+    expect(refusals).toBeLessThan(60);
+    const { user, system } = process.cpuUsage(cpu);
+    expect((user + system) / 1_000).toBeLessThan(1_500);
+  });
 
   it("nothing any more serves again: after it had room again, or was promoted", async () => {
-    const { admin, open } = await openOn([]);
+    const { admin, open } = await openOn();
     const queue = await open("a");
     await queue.notifies(1);
     await admin.config("SET", "maxmemory", "1");
@@ -160,7 +116,7 @@ it.runIf(canStartRedis)(
     onTestFinished(async () => void (await Promise.all([former.stop(), next.stop()])));
     const line = await startFaultProxy(Number(new URL(former.url).port));
     onTestFinished(() => line.close());
-    const { taken, notifies } = await openQueue(`redis://127.0.0.1:${line.port}`, "a");
+    const { taken, notifies } = await openQueue({ redisUrls: [`redis://127.0.0.1:${line.port}`] });
     await notifies(1);
     // New connections lead to the new primary; those to the former one stay open.
     line.moveTo(Number(new URL(next.url).port));
@@ -173,7 +129,7 @@ it.runIf(canStartRedis)(
 );
 
 it.runIf(canStartRedis)("two mirrors on one Redis do not take each other's jobs", async () => {
-  const { open } = await openOn([]);
+  const { open } = await openOn();
   const [one, other] = [await open("one"), await open("other")];
   for (let seq = 1; seq <= 20; seq += 1) {
     await one.notifies(seq);
@@ -188,23 +144,21 @@ it.runIf(canStartRedis)("two mirrors on one Redis do not take each other's jobs"
  * default it is 10,000 above the node's, where an outgoing connection may have it.
  */
 async function startCluster(): Promise<TestRedis[]> {
-  const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
-  const nodes: TestRedis[] = [];
-  const buses: number[] = [];
-  for (let node = 0; node < 3; node += 1) {
-    const bus = await findFreePort();
-    const place = ["--cluster-port", String(bus), "--cluster-require-full-coverage", "no"];
-    const redis = await startRedis(...settings, ...place);
-    buses.push(bus);
-    onTestFinished(() => redis.stop());
-    nodes.push(redis);
-  }
-  const clients = nodes.map(({ url }) => new Redis(url));
+  const settings = "--cluster-enabled yes --cluster-announce-ip 127.0.0.1 --cluster-require-full-coverage no";
   const slots = [0, 5_461, 10_923, 16_384];
-  for (const [index, client] of clients.entries()) {
-    await client.cluster("ADDSLOTSRANGE", slots[index] ?? 0, (slots[index + 1] ?? 0) - 1);
-    const first = new URL(nodes[0]?.url ?? "").port;
-    if (index > 0) await client.call("CLUSTER", "MEET", "127.0.0.1", first, String(buses[0]));
+  const nodes: TestRedis[] = [];
+  const clients: Redis[] = [];
+  let meeting: string[] = [];
+  for (let node = 0; node < 3; node += 1) {
+    const bus = String(await findFreePort());
+    const redis = await startRedis(...settings.split(" "), "--cluster-port", bus);
+    onTestFinished(() => redis.stop());
+    const client = new Redis(redis.url);
+    await client.cluster("ADDSLOTSRANGE", slots[node]!, slots[node + 1]! - 1);
+    if (node === 0) meeting = ["127.0.0.1", new URL(redis.url).port, bus];
+    else await client.call("CLUSTER", "MEET", ...meeting);
+    nodes.push(redis);
+    clients.push(client);
   }
   for (const client of clients) {
     await vi.waitFor(async () => {
