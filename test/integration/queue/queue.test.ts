@@ -70,22 +70,6 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(taken).toEqual([[11, 12, 13]]);
   });
 
-  it("retries a failed job after growing waits", async () => {
-    const timesMs: number[] = [];
-    await consume(async () => {
-      timesMs.push(performance.now());
-      if (timesMs.length < 4) throw new Error("not now");
-    });
-    queue.notify([1]);
-    await vi.waitFor(() => expect(timesMs).toHaveLength(4), PATIENCE);
-    const [first = 0, second = 0, third = 0, fourth = 0] = timesMs;
-    // 100, 200 and 400 ms, less at most half of it.
-    expect(second - first).toBeGreaterThanOrEqual(50);
-    expect(third - second).toBeGreaterThanOrEqual(100);
-    expect(fourth - third).toBeGreaterThanOrEqual(200);
-    await vi.waitFor(async () => expect(await queue.bull.getCompletedCount()).toBe(1), PATIENCE);
-  });
-
   it.each([
     [new ConfigurationError("The source is not configured."), "failed", "The source is not configured."],
     [
@@ -134,8 +118,8 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(lines.join("")).not.toContain("1234567");
   });
 
-  it("reruns a job whose workers were killed three times in a row", async () => {
-    for (let kills = 1; kills <= 3; kills += 1) {
+  it("reruns a job whose workers were killed twice in a row", async () => {
+    for (let kills = 1; kills <= 2; kills += 1) {
       const program = ["--import", "tsx", DOOMED_WORKER, servers.database.url, ...redisUrls()];
       const child = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
       onTestFinished(() => void child.kill("SIGKILL"));
