@@ -1,4 +1,4 @@
-import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import express, { type RequestHandler } from "express";
 import { makePool } from "../../../src/database/database.ts";
 import { insertEvents } from "../../../src/receive/inbox.sql.ts";
@@ -10,13 +10,15 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { logInto } from "../run/logInto.ts";
+import { makeHead } from "../http/rawHttp.ts";
 import { listenHere } from "../http/serve.ts";
+import { makeSecrets } from "./signing.ts";
 
 const secretOf = (seed: number) => `whsec_${hash("sha256", `secret ${seed}`, "base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
 export const TEST_SECRET = secretOf(3);
 /** Of the source `keyed`: what its sender signs with, and what we verify with. */
-export const KEYED = makeKeyPair();
+export const KEYED = makeSecrets(loadScheme("standard-webhooks-ed25519"), Buffer.alloc(0));
 
 export type Receiving = Awaited<ReturnType<typeof startReceiving>>;
 
@@ -93,12 +95,6 @@ const verifierOf = (scheme: string, ...secrets: string[]) => ({
   verifier: loadVerifier({ scheme: loadScheme(scheme), secrets }),
 });
 
-function makeKeyPair(): { signing: string; verifying: string } {
-  const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
-  const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
-  return { signing: `whsk_${toBase64(d)}`, verifying: `whpk_${toBase64(x)}` };
-}
-
 export function makeBody(id: unknown = `evt_${randomUUID()}`, padding = ""): Buffer {
   return Buffer.from(
     JSON.stringify({ id, type: "order.picked_up", data: { reference: "R1" }, padding }),
@@ -113,6 +109,18 @@ export function signHeaders(
 ): Record<string, string> {
   return makeSigner({ secrets: [secret] })({ id, body, nowSeconds });
 }
+
+export type Header = readonly [string, string | number];
+
+/** The head of a signed request with JSON; `more` headers come last. */
+export const headOf = (body: Buffer, ...more: readonly Header[]): string =>
+  makeHead("POST /webhooks/live", [
+    ["Content-Type", "application/json"],
+    ...Object.entries(signHeaders(body)),
+    ...more,
+  ]);
+export const lengthOf = (body: Buffer): Header => ["Content-Length", body.length];
+export const CHUNKED: Header = ["Transfer-Encoding", "chunked"];
 
 /** Posts a signed body with fetch; `headers` are added to or replace those of the signature. */
 export function post(
