@@ -139,7 +139,7 @@ describe("a malicious body with a valid signature", () => {
     "a number beyond a double": '"weight":1e400,"size":123456789012345678901234567890',
     "NUL and half a surrogate pair in a text": String.raw`"note":"\u0000 \ud800 \udfff"`,
     "NUL in a key": String.raw`"a\u0000b":1`,
-    "SQL and HTML": `"note":"'; drop table mirror.orders; --<script>alert(1)</script>"`,
+    "SQL and HTML in its texts": `"note":"'; drop table mirror.orders; --<script>alert(1)</script>"`,
     "ten thousand fields": Array.from({ length: 10_000 }, (_, n) => `"f${n}":${n}`).join(","),
     "a text of half a mebibyte": member("note", `"${"x".repeat(524_288)}"`),
   };
