@@ -1,5 +1,4 @@
 import { connect, createServer, type AddressInfo } from "node:net";
-import pg from "pg";
 import { afterAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
 import { runProgram } from "../../support/programs/program.ts";
@@ -129,24 +128,4 @@ it("psql takes an address with what only other drivers know", async () => {
   const databaseUrl = `${database.url}?sslmode=disable&schema=mirror&pgbouncer=true&options=-c%20jit%3Doff`;
   const { code, stdout } = await runProgram(["psql", "-Atc", "show jit"], { DATABASE_URL: databaseUrl });
   expect({ code, stdout }).toEqual({ code: 0, stdout: "off\n" });
-});
-
-describe("migrate", () => {
-  it("resumes after a run was killed while it held knex' lock", async () => {
-    await database.pool.query("update order_mirror_migrations_lock set is_locked = 1");
-    const { code, stdout } = await runCommand(["migrate"], { databaseUrl: database.url });
-    expect(stdout).toBe("The database is current.\n");
-    expect(code).toBe(0);
-  });
-
-  it("waits for another run", async () => {
-    const url = new URL(database.url);
-    const name = `${url.pathname.slice(1)}_fresh`;
-    await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);
-    url.pathname = `/${name}`;
-    const outcomes = await Promise.all([1, 2].map(() => runProgram(["migrate"], { DATABASE_URL: url.href })));
-    await database.pool.query(`drop database ${pg.escapeIdentifier(name)} with (force)`);
-    expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
-    expect(outcomes.filter(({ stdout }) => stdout.startsWith("Ran 0001_mirror"))).toHaveLength(1);
-  });
 });

@@ -42,14 +42,17 @@ function urlOf(login: string): string {
   return url.href;
 }
 
+/** A connection that ends with the test. */
+function open(url: string) {
+  const pool = makePool({ url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  return pool;
+}
+
 it("a login that lacks a group that its configuration needs is named with its group, and no other", async () => {
   const examine = async (login: string, ...needs: Group[]) => {
-    const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-    try {
-      return describeMissingGroups(await readLogin(pool), needs).map(({ sentence }) => sentence);
-    } finally {
-      await pool.end();
-    }
+    const facts = await readLogin(open(urlOf(login)));
+    return describeMissingGroups(facts, needs).map(({ sentence }) => sentence);
   };
   for (const name of PROCESSES) expect(await examine(`mirror_${name}`, `order_mirror_${name}`)).toEqual([]);
   expect(await examine("mirror_worker", "order_mirror_worker", "order_mirror_retention")).toEqual([
@@ -130,8 +133,7 @@ it("web may write what its pages and addresses need, and no other column", async
 });
 
 it("web sends again what was given up, and can neither end a message nor put it off", async () => {
-  const pool = makePool({ url: urlOf("mirror_web"), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
+  const pool = open(urlOf("mirror_web"));
   await administrator.query(
     "insert into mirror.outgoing_endpoints (endpoint_id, source_ids) values ('erp', '{live}')",
   );
@@ -166,8 +168,7 @@ it("web sends again what was given up, and can neither end a message nor put it 
 });
 
 it("web leads alerting alone, ends an action once, and leaves the provider of a source", async () => {
-  const pool = makePool({ url: urlOf("mirror_web"), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
+  const pool = open(urlOf("mirror_web"));
   const record = (provider: string) =>
     pool.query("select mirror.record_sources($1, $2, $3, $3)", [["live"], ["live"], [provider]]);
   await record("https://one.example");
@@ -217,9 +218,7 @@ it("a second mirror on the server, which gave no roles rights, has lost nothing"
   await createDatabase(postgres.url, "second");
   const url = withDatabase(postgres.url, "second");
   await migrate(url);
-  const pool = makePool({ url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  expect(await listLostSettings(pool)).toEqual([]);
+  expect(await listLostSettings(open(url))).toEqual([]);
 });
 
 it("a missing group comes with a statement that grants it, whatever the name of the login", async () => {
@@ -229,18 +228,17 @@ it("a missing group comes with a statement that grants it, whatever the name of 
     `create role ${quoted} login password 'x'; grant usage on schema mirror to ${quoted};
      grant connect on database ${TEMPLATE_DATABASE} to ${quoted}`,
   );
-  const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const pool = open(urlOf(login));
   const tell = async () => describeMissingGroups(await readLogin(pool), ["order_mirror_web"]);
   for (const { fix } of await tell()) await administrator.query(fix.replace("psql, as the owner: ", ""));
   expect(await tell()).toEqual([]);
-  await pool.end();
 });
 
 it("a process on the embedded server has its own login with exactly the rights of its groups", async () => {
   const name = "mirror_up";
   const urls = await Promise.all([1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })));
   expect(urls[0]).toBe(urls[1]);
-  const pool = makePool({ url: urls[0] ?? "", purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const pool = open(urls[0] ?? "");
   expect(describeMissingGroups(await readLogin(pool), ALL_GROUPS)).toEqual([]);
   const { rows } = await pool.query("select rolsuper from pg_roles where rolname = current_user");
   expect(rows).toEqual([{ rolsuper: false }]);
@@ -254,11 +252,8 @@ it("a process on the embedded server has its own login with exactly the rights o
   ]) {
     await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
   }
-  const elsewhere = new URL(urls[0] ?? "");
-  elsewhere.pathname = "/postgres";
-  const stranger = makePool({ url: elsewhere.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const stranger = open(withDatabase(urls[0] ?? "", "postgres"));
   await expect(stranger.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "42501" });
-  await stranger.end();
   // In a database that was restored from a dump, everybody has this right again, and the processes have no other.
   const locks = "execute on function pg_advisory_xact_lock_shared(integer, integer)";
   await administrator.query(`grant ${locks} to public; revoke ${locks} from ${ALL_GROUPS.join(", ")}`);
@@ -266,7 +261,6 @@ it("a process on the embedded server has its own login with exactly the rights o
   await administrator.query("call mirror.prepare_reader()");
   await pool.query("create temporary table moved (a int)");
   await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
-  await pool.end();
 });
 
 it("doctor checks the rights of its login", async () => {

@@ -1,29 +1,16 @@
 import { randomUUID } from "node:crypto";
-import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { examineSchema, migrate, type Migration } from "../../../src/database/migrations.ts";
+import { examineSchema, migrate, type Migration, type Step } from "../../../src/database/migrations.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
 
-/** Each command runs from its source. */
-
-interface EmptyDatabase {
-  readonly url: string;
-  readonly query: (sql: string) => Promise<Record<string, unknown>[]>;
-}
-
-async function makeEmptyDatabase(): Promise<EmptyDatabase> {
+async function makeEmptyDatabase() {
   const serverUrl = findTestServer();
   const name = `migrations_${randomUUID().replaceAll("-", "")}`;
   await createDatabase(serverUrl, name);
+  onTestFinished(async () => void (await runOnServer(serverUrl, `drop database ${name} with (force)`)));
   const url = withDatabase(serverUrl, name);
-  const pool = new pg.Pool({ connectionString: url, max: 2 });
-  pool.on("error", () => undefined);
-  onTestFinished(async () => {
-    await pool.end();
-    await runOnServer(serverUrl, `drop database ${name} with (force)`);
-  });
-  return { url, query: async (sql) => (await pool.query<Record<string, unknown>>(sql)).rows };
+  return { name, url, query: (sql: string) => runOnServer(url, sql) };
 }
 
 const makeMigration = (name: string, sql: string): Migration => ({
@@ -37,15 +24,35 @@ const SECOND = makeMigration("0002_second", "alter table first add column b int"
 const kindsOf = async (url: string, migrations?: readonly Migration[]) =>
   (await examineSchema(url, migrations)).findings.map(({ kind }) => kind);
 
-it("runs each migration once and names the missing ones", async () => {
+it("runs each migration once, though two do at the same time, and names the missing ones", async () => {
   const { url } = await makeEmptyDatabase();
   const { pending, findings } = await examineSchema(url);
   const all = pending.map(({ name }) => name);
   expect(all[0]).toBe("0001_mirror");
   expect(findings).toMatchObject([{ kind: "pending", fix: "Run `order-mirror migrate` first." }]);
-  expect(await migrate(url)).toEqual(all);
-  expect(await migrate(url)).toEqual([]);
+  const ran = await Promise.all([migrate(url), migrate(url)]);
+  expect(ran.toSorted((one, other) => other.length - one.length)).toEqual([all, []]);
   expect(await examineSchema(url)).toEqual({ pending: [], findings: [] });
+});
+
+it("runs a step once per text, after each migration, and always if it says so", async () => {
+  const { url } = await makeEmptyDatabase();
+  const ran: string[] = [];
+  const step = (name: Step["name"], checksum: string, always = false): Step => ({
+    name,
+    checksum,
+    always,
+    run: async () => void ran.push(`${name} ${checksum}`),
+  });
+  const pass = async (migrations: Migration[], ...steps: Step[]) => {
+    ran.length = 0;
+    await migrate(url, { migrations, steps });
+    return [...ran];
+  };
+  expect(await pass([FIRST], step("queue", "a"), step("roles", "b"))).toEqual(["queue a", "roles b"]);
+  expect(await pass([FIRST], step("queue", "a"), step("roles", "c"))).toEqual(["roles c"]);
+  expect(await pass([FIRST], step("queue", "a", true), step("roles", "c"))).toEqual(["queue a"]);
+  expect(await pass([FIRST, SECOND], step("queue", "a"), step("roles", "c"))).toEqual(["queue a", "roles c"]);
 });
 
 it("reports a failed migration by name with Postgres' message, without its text", async () => {
@@ -56,54 +63,54 @@ it("reports a failed migration by name with Postgres' message, without its text"
     name: "MigrationFailedError",
     message: 'The migration 0002_wrong failed and was rolled back: relation "nowhere" does not exist.',
   });
+  // As after a run that was killed while it held the lock of knex.
+  await runOnServer(url, "update order_mirror_migrations_lock set is_locked = 1");
   expect(await migrate(url, { migrations: [FIRST, SECOND] })).toEqual(["0002_second"]);
-});
-
-it("examines the schema without creating anything", async () => {
-  const { url, query } = await makeEmptyDatabase();
-  await examineSchema(url);
-  expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 });
 
 it("refuses a database whose schema `reporting` is somebody else's before it runs anything", async () => {
   const { url, query } = await makeEmptyDatabase();
+  await examineSchema(url);
   await query("create schema reporting");
   await expect(migrate(url)).rejects.toThrow("The database has a schema `reporting` already");
   expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 });
 
 it("migrates as an account whose search_path leaves out public, on a server that ends idle sessions", async () => {
-  const { url, query } = await makeEmptyDatabase();
-  const [row] = await query("select current_database() as name");
-  await query(`alter database ${String(row?.["name"])} set search_path = nowhere`);
-  await query(`alter database ${String(row?.["name"])} set idle_session_timeout = 500`);
+  const { name, url, query } = await makeEmptyDatabase();
+  await query(`alter database ${name} set search_path = nowhere`);
+  await query(`alter database ${name} set idle_session_timeout = 500`);
   const slow = makeMigration("0002_slow", "select pg_sleep(1.5)");
   const known = [makeMigration("0001_first", "create table public.first (a int)"), slow];
   expect(await migrate(url, { migrations: known })).toEqual(["0001_first", "0002_slow"]);
-  await query(`alter database ${String(row?.["name"])} reset idle_session_timeout`);
+  await query(`alter database ${name} reset idle_session_timeout`);
   expect(await kindsOf(url, known)).toEqual([]);
 });
 
 describe("an unexpected schema is reported", () => {
-  it("a migration that was edited after it ran", async () => {
-    const { url } = await makeEmptyDatabase();
-    await migrate(url, { migrations: [FIRST] });
-    const edited = [{ ...FIRST, checksum: "another" }, SECOND];
-    expect(await kindsOf(url, edited)).toEqual(["edited", "pending"]);
-    await expect(migrate(url, { migrations: edited })).rejects.toThrow(
+  const edited = { ...FIRST, checksum: "another" };
+  const third = makeMigration("0003_third", "select 1");
+  it.each([
+    [
+      "was edited after it ran",
+      [FIRST],
+      [edited, SECOND],
+      ["edited", "pending"],
       "ran a different text of the migration 0001_first",
-    );
-    expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["pending"]);
-  });
-
-  it("a migration that this program lacks", async () => {
-    const { url } = await makeEmptyDatabase();
-    await migrate(url, { migrations: [FIRST, SECOND] });
-    const third = makeMigration("0003_third", "select 1");
-    expect(await kindsOf(url, [FIRST, third])).toEqual(["missing", "pending"]);
-    await expect(migrate(url, { migrations: [FIRST, third] })).rejects.toThrow(
+    ],
+    [
+      "this program lacks",
+      [FIRST, SECOND],
+      [FIRST, third],
+      ["missing", "pending"],
       "ran the migration 0002_second",
-    );
+    ],
+  ])("a migration that %s", async (_, migrations, known, kinds, message) => {
+    const { url } = await makeEmptyDatabase();
+    await migrate(url, { migrations });
+    expect(await kindsOf(url, known)).toEqual(kinds);
+    await expect(migrate(url, { migrations: known })).rejects.toThrow(message);
+    expect(await kindsOf(url, [...migrations, third])).toEqual(["pending"]);
   });
 
   it("a newer database, with which this program works", async () => {
