@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { acquireLease, LeaseLostError, releaseLease, type Lease } from "../../../src/database/leases.sql.ts";
+import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { makeLeaderTasks, mirrorBranches } from "../../../src/poll/leaderTasks.ts";
 import { WalkStalledError } from "../../../src/poll/sweeps/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
@@ -14,7 +15,7 @@ let lease: Lease;
 
 beforeEach(async () => {
   await pool.query(emptying("branches leases"));
-  await pool.query("update mirror.sources set branch_ids = '{}'");
+  await pool.query("update mirror.sources set branch_ids = '{}', refused_branches = null");
   const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
   if (taken === undefined) throw new Error("the lease is free");
   lease = taken;
@@ -93,6 +94,33 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   restart();
   await mirror();
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
+});
+
+it("takes nothing from an empty list: no refusal ends, and no branch is closed before a day", async () => {
+  let raws: readonly string[] = [];
+  const { mirror, restart } = makeSut(() => [{ raws, hasMore: false }]);
+  const list = async (...ids: string[]) => {
+    raws = ids.map((id) => branch(id));
+    restart();
+    await mirror().catch((error: unknown) => expect(error).toBeInstanceOf(ConfigurationError));
+    const { rows } = await pool.query<{ open: number; refused: boolean }>(
+      `select (select count(*)::int from mirror.branches where closed_at is null) as open,
+         refused_branches is not null as refused
+       from mirror.sources`,
+    );
+    return rows[0];
+  };
+  const readHoursAgo = (hours: number) =>
+    pool.query("update mirror.sources set branches_read_at = now() - make_interval(hours => $1)", [hours]);
+  expect(await list("a", "b")).toEqual({ open: 2, refused: false });
+  await readHoursAgo(25);
+  expect(await list("x")).toEqual({ open: 2, refused: true });
+  expect(await list()).toEqual({ open: 2, refused: true });
+  expect(await list("a", "b")).toEqual({ open: 2, refused: false });
+  await readHoursAgo(23);
+  expect(await list()).toEqual({ open: 2, refused: false });
+  await readHoursAgo(25);
+  expect(await list()).toEqual({ open: 0, refused: false });
 });
 
 it("closes no branch because of an incomplete list", async () => {

@@ -6,6 +6,7 @@ import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/environment.ts";
 import { insertOrder, orderText, putIntoInbox } from "../../support/mirror/orders.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -32,18 +33,8 @@ beforeEach(async () => {
   ({ url } = opened.database);
 });
 
-function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConfig {
-  return {
-    sourceId: "live",
-    mode: "live",
-    organization: "default",
-    baseUrl,
-    apiKey: "dos_live_x",
-    webhookSecrets: [],
-    webhookScheme: "standard-webhooks",
-    ...more,
-  };
-}
+const sourceAt = (baseUrl: string, apiKey = "dos_live_x"): SourceConfig =>
+  loadConfig({ DELIVERY_BASE_URL: baseUrl, DELIVERY_LIVE_API_KEY: apiKey }, null).sources[0]!;
 
 const record = (...sources: SourceConfig[]) => recordConfiguredSources(pool, { sources });
 
@@ -69,10 +60,19 @@ const countOrders = async (pattern: string) =>
 describe("a source", () => {
   it("stays with its provider under every spelling of the address and with any key", async () => {
     await record(sourceAt("https://API.former.example:443/base/"));
-    await record(sourceAt("https://api.former.example/base", { apiKey: "dos_live_y" }));
+    await record(sourceAt("https://api.former.example/base", "dos_live_y"));
     await record(sourceAt("https://api.former.example/base//"));
     const { rows } = await pool.query("select provider from mirror.sources");
     expect(rows).toEqual([{ provider: "https://api.former.example/base" }]);
+  });
+
+  it("is refused to the other mode, whose orders must not mix with its own", async () => {
+    await record(sourceAt(FORMER));
+    const other = { ...sourceAt(FORMER), mode: "test" } as const;
+    await expect(record(other)).rejects.toThrow(
+      "Source live holds live orders, and the configuration makes it test.",
+    );
+    expect((await pool.query("select mode from mirror.sources")).rows).toEqual([{ mode: "live" }]);
   });
 
   it.each(["https://api.other.example", "https://api.former.example:8443", "https://api.former.example/v2"])(
