@@ -40,9 +40,7 @@ export const insertOmitted = (source: string, references: string) =>
    select ${source}, reference, 'not listed', true, clock_timestamp()
    from (select distinct reference from (${references}) as omitted (reference)) once order by reference
    on conflict (source_id, reference) do update set unconfirmed = true, omitted_at = excluded.omitted_at,
-     next_attempt_at = case
-       when refetches.failures = 0 then least(refetches.next_attempt_at, clock_timestamp()) else refetches.next_attempt_at
-     end
+     next_attempt_at = least(refetches.next_attempt_at, clock_timestamp())
    where refetches.omitted_at is null
    returning reference`;
 

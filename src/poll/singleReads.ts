@@ -168,9 +168,9 @@ function untilDecided(
   return millisFromInstant(reach - requestedAt) + (marginSeconds + 1) * 1_000;
 }
 
-/** `waitMs`: until the next read can tell more, or the interval if that is longer; undefined ends the request. */
+/** `waitMs`: until the next read can tell more; undefined ends the request. */
 async function endAttempt(
-  { source: { sourceId }, pool, intervalSeconds, marginSeconds }: PollDeps,
+  { source: { sourceId }, pool, marginSeconds }: PollDeps,
   attempt: {
     refetch: Refetch;
     shown: Instant | undefined;
@@ -182,6 +182,6 @@ async function endAttempt(
   const { refetch, shown, differed, waitMs, missedAt = null } = attempt;
   if (waitMs === undefined)
     return completeRefetch(pool, { sourceId, refetch, shown, differed, marginSeconds });
-  const bounded = Math.max(Math.min(waitMs, WAIT_MAX_MS), intervalSeconds * 1_000);
+  const bounded = Math.min(waitMs, WAIT_MAX_MS);
   await postponeRefetch(pool, { sourceId, refetch, shown, waitMs: bounded, missedAt });
 }
