@@ -57,17 +57,6 @@ describe("parseInstant", () => {
     expect([text, [text], null, 5].map(tryParseInstant)).toEqual(Array(4).fill(undefined));
   });
 
-  it("agrees with Date within the precision of Date", () => {
-    fc.assert(
-      fc.property(
-        fc.date({ min: new Date("1678-01-01"), max: new Date("2261-12-31"), noInvalidDate: true }),
-        (date) => {
-          expect(parseInstant(date.toISOString())).toBe(BigInt(date.getTime()) * 1_000_000n);
-        },
-      ),
-    );
-  });
-
   it("shifts by exactly the offset", () => {
     fc.assert(
       fc.property(fc.integer({ min: -1439, max: 1439 }), (minutes) => {
@@ -89,18 +78,6 @@ describe("formatInstant", () => {
       fc.property(INSTANT, (instant) => {
         expect(parseInstant(formatInstant(instant))).toBe(instant);
       }),
-    );
-  });
-
-  it("sorts like the instants at a fixed number of digits", () => {
-    fc.assert(
-      fc.property(
-        fc.bigInt({ min: 0n, max: 2n ** 62n }),
-        fc.bigInt({ min: 0n, max: 2n ** 62n }),
-        (left, right) => {
-          expect(formatInstant(left, 9) < formatInstant(right, 9)).toBe(left < right);
-        },
-      ),
     );
   });
 

@@ -34,27 +34,11 @@ const page = (rows: readonly string[], more: Partial<WalkPage> = {}): WalkPage =
 const READ = { kind: "read", proved: true };
 
 describe("a window on one page", () => {
-  it("requests an extra second on both sides, and ends with a page that is not full", () => {
-    const walk = start();
-    expect(asked(walk)).toBe("08:59:59/10:00:01+0");
-    const after = receivePage(walk, page(["c 09:10:00", "a 09:30:00", "b 09:20:00"]));
-    expect([after.outcome, after.fresh, nextRequest(after)]).toEqual([READ, [0, 1, 2], undefined]);
-  });
-  it("continues after a full page, even if the provider reports no more", () => {
+  it("ends with a page that is not full, by its own limit or the one that the provider reports", () => {
     const rows = ["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"];
-    expect(receivePage(start(), page(rows, { hasMore: false })).outcome).toBeUndefined();
-  });
-  it("continues after a short page when the provider reports more", () => {
-    expect(
-      receivePage(start(), page(["a 09:10:00", "b 09:20:00"], { hasMore: true })).outcome,
-    ).toBeUndefined();
-  });
-  it("uses the limit that the provider reports", () => {
-    const rows = ["a 09:10:00", "b 09:20:00"];
-    expect(receivePage(start(), page(rows, { limit: 2 })).outcome).toBeUndefined();
-    expect(receivePage(start(), page(rows, { limit: 3 })).outcome).toEqual(READ);
-    const full = ["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"];
-    expect(receivePage(start(), page(full, { limit: 5, hasMore: false })).outcome).toBeUndefined();
+    const isRead = (count: number, limit: number) =>
+      receivePage(start(), page(rows.slice(0, count), { limit, hasMore: false })).outcome !== undefined;
+    expect([isRead(2, 2), isRead(2, 3), isRead(3, 4), isRead(4, 5)]).toEqual([false, true, true, false]);
   });
   it("counts rows as served: unreadable ones fill a page like others", () => {
     const walk = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "??", "!!"]));
@@ -77,11 +61,22 @@ describe("a full page sorted by updatedAt", () => {
     expect([second.fresh, second.outcome]).toEqual([[2], READ]);
   });
   it.each([
-    ["is sorted otherwise", ["e 09:50:00", "d 09:40:00.25"], "09:40:02"],
-    ["is not sorted", ["c 09:30:00.5", "d 09:40:00.25", "z 09:05:00"], "09:30:00"],
-  ])("cuts the window in two when a later page %s", (_, rows, until) => {
+    ["cuts the window in two", "is sorted otherwise", ["e 09:50:00", "d 09:40:00.25"], "09:40:02+0"],
+    [
+      "cuts the window in two",
+      "is not sorted",
+      ["c 09:30:00.5", "d 09:40:00.25", "z 09:05:00"],
+      "09:30:00+0",
+    ],
+    [
+      "goes further back",
+      "has a new row before old ones",
+      ["c 09:30:00.5", "n 09:35:00", "d 09:40:00.25"],
+      "10:00:01+1",
+    ],
+  ])("%s when a later page %s", (_, _page, rows, next) => {
     const walk = receivePage(receivePage(start(), page(ascending)), page(rows));
-    expect([walk.outcome, asked(walk)]).toEqual([undefined, `08:59:59/${until}+0`]);
+    expect([walk.outcome, asked(walk)]).toEqual([undefined, `08:59:59/${next}`]);
   });
   it("does not accept two known rows as proof where it should know many", () => {
     const limit = 40;
@@ -100,48 +95,19 @@ describe("a full page sorted by updatedAt", () => {
   });
 });
 
-describe("a full page that is not sorted", () => {
-  const unsorted = ["a 09:40:00", "b 09:10:00", "c 09:50:00", "d 09:05:00"];
-  it("cuts the window in two that overlap by a granule, and ends when neither page is full", () => {
-    const first = receivePage(start(), page(unsorted));
-    expect(asked(first)).toBe("08:59:59/09:10:00+0");
-    const second = receivePage(first, page(["d 09:05:00"]));
-    expect(asked(second)).toBe("09:09:59/09:40:02+0");
-    const third = receivePage(second, page(["b 09:10:00", "e 09:25:00"]));
-    expect(asked(third)).toBe("09:40:01/10:00:01+0");
-    const last = receivePage(third, page(["a 09:40:00", "c 09:50:00"]));
-    expect([last.outcome, third.fresh]).toEqual([READ, [1]]);
-  });
-});
-
 describe("a full page within one timestamp", () => {
   const tied = (...references: string[]) => references.map((reference) => `${reference} 09:30:00`);
-  it("is read by offsets, separately from what lies before and after", () => {
-    const first = receivePage(start(), page(tied("a", "b", "c", "d")));
-    expect(asked(first)).toBe("09:29:59/09:30:02+0");
-    const pages = [
-      tied("a", "b", "c", "d"),
-      tied("c", "d", "e"),
-      tied("a", "b", "c", "d"),
-      tied("c", "d", "e"),
-    ];
-    const offsets: (string | undefined)[] = [];
-    let walk = first;
-    for (const rows of pages) {
-      offsets.push(asked(walk));
+  it("is read by offsets until two readings agree, separately from what lies before and after", () => {
+    const pages = [tied("a", "b", "c", "d"), tied("c", "d", "e")];
+    const asks: (string | undefined)[] = [];
+    let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
+    for (const rows of [...pages, ...pages, [], []]) {
+      asks.push(asked(walk)?.replace("09:29:59/09:30:02", "tied"));
       walk = receivePage(walk, page(rows));
     }
-    // Two rows back each time, and twice until both readings agree.
-    expect(offsets).toEqual([
-      "09:29:59/09:30:02+0",
-      "09:29:59/09:30:02+2",
-      "09:29:59/09:30:02+0",
-      "09:29:59/09:30:02+2",
-    ]);
-    expect(asked(walk)).toBe("08:59:59/09:30:00+0");
-    walk = receivePage(walk, page([]));
-    expect(asked(walk)).toBe("09:30:01/10:00:01+0");
-    expect(receivePage(walk, page([])).outcome).toEqual(READ);
+    const around = ["08:59:59/09:30:00+0", "09:30:01/10:00:01+0"];
+    expect(asks).toEqual(["tied+0", "tied+2", "tied+0", "tied+2", ...around]);
+    expect(walk.outcome).toEqual(READ);
   });
   const names = Array.from({ length: 40 }, (_, nth) => `r${nth}`);
   it.each([

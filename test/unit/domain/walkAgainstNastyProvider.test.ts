@@ -22,6 +22,10 @@ interface NastyBehaviour {
   readonly keepsFiner: boolean;
   /** It lowers the limit to this. */
   readonly limitMax: number;
+  /** What shows that there is more: `hasMore`, the limit that it used, or both. */
+  readonly tells: "both" | "hasMore" | "limit";
+  /** Share of the orders that it shows without a readable time. */
+  readonly unreadableShare: number;
   readonly orders: number;
   readonly updatesPerSecond: number;
   readonly requestSeconds: number;
@@ -45,8 +49,8 @@ interface Row {
 interface ServedRow {
   readonly reference: string;
   readonly revision: number;
-  /** As shown. */
-  readonly updatedAt: Instant;
+  /** As shown; undefined where it cannot be read. */
+  readonly updatedAt: Instant | undefined;
 }
 
 interface ServedPage {
@@ -65,6 +69,7 @@ class NastyProvider {
   #late: { row: Row; visibleAt: Instant }[] = [];
   readonly #busy = new Set<number>();
   readonly #random: () => number;
+  readonly #unreadable: ReadonlySet<string>;
   #now: Instant = START;
   #owed = 0;
   #quiet = false;
@@ -82,6 +87,8 @@ class NastyProvider {
       stamp: this.#keep(START - seconds(120 * (1 - place / behaviour.orders)) - seconds(10)),
       revision: 1,
     }));
+    const references = this.#rows.map(({ reference }) => reference);
+    this.#unreadable = new Set(references.filter(() => this.#random() < behaviour.unreadableShare));
   }
 
   get now(): Instant {
@@ -131,7 +138,7 @@ class NastyProvider {
   list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
     this.advance(this.#behaviour.requestSeconds);
     this.requests += 1;
-    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule } = this.#behaviour;
+    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule, tells } = this.#behaviour;
     const limit = Math.min(query.limit, limitMax);
     const [since, until] = cutsBounds
       ? [floorTo(query.since, seconds(1)), floorTo(query.until, seconds(1))]
@@ -144,10 +151,10 @@ class NastyProvider {
       rows: page.map(({ reference, revision, stamp }) => ({
         reference,
         revision,
-        updatedAt: floorTo(stamp, granule),
+        updatedAt: this.#unreadable.has(reference) ? undefined : floorTo(stamp, granule),
       })),
-      hasMore: query.offset + page.length < inside.length,
-      limit,
+      hasMore: tells !== "limit" && query.offset + page.length < inside.length,
+      limit: tells === "hasMore" ? query.limit : limit,
     };
   }
 
@@ -224,6 +231,8 @@ function arbitraryBehaviour(extent: "small" | "full"): fc.Arbitrary<NastyBehavio
     futureShare: fc.constantFrom(0, 0.02),
     futureSecondsMax: fc.constantFrom(0, 100),
     skewSeconds: fc.constantFrom(0, 2),
+    tells: fc.constantFrom("both", "hasMore", "limit"),
+    unreadableShare: fc.constantFrom(0, 0, 0.1, 1),
     limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
     orders: isFull ? fc.constantFrom(500, 2_000) : fc.constantFrom(15, 60, 200),
     updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),

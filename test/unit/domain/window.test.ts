@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { BOUND_GRANULE, halve, lastPart, provableUntil, widen } from "../../../src/domain/window/window.ts";
+import { BOUND_GRANULE, halve, provableUntil } from "../../../src/domain/window/window.ts";
 
 const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
 const window = (since: string, until: string) => ({ since: at(since), until: at(until) });
@@ -11,37 +11,28 @@ it("the end of what can be proved is the provider's time less the margin and a s
   expect(provableUntil(at("09:05:08"), 300)).toBe(at("09:00:07"));
 });
 
-describe("widening and cutting", () => {
-  it("widens both sides by a granule", () => {
-    expect(widen(window("09:00:00", "09:01:00"), BOUND_GRANULE)).toEqual(window("08:59:59", "09:01:01"));
-  });
-  it("takes the last part of a window, or all of a short one", () => {
-    expect(lastPart(window("09:00:00", "10:00:00"), 60)).toEqual(window("09:59:00", "10:00:00"));
-    expect(lastPart(window("09:00:00", "09:01:00"), 60)).toEqual(window("09:00:00", "09:01:00"));
-  });
-  it("halves until halves would not be shorter, and never leaves a gap", () => {
-    expect(halve(window("09:00:00", "09:00:02"), BOUND_GRANULE)).toBeUndefined();
-    expect(halve(window("09:00:00", "09:00:03"), BOUND_GRANULE)).toEqual([
-      window("09:00:00", "09:00:02"),
-      window("09:00:01", "09:00:03"),
-    ]);
-    fc.assert(
-      fc.property(
-        fc.bigInt({ min: -1_000_000_000n, max: 1_000_000_000n }),
-        fc.bigInt({ min: 1n, max: 1_000_000n }),
-        fc.constantFrom(1n, 1_000n, 1_000_000n, 1_000_000_000n),
-        (from, span, granule) => {
-          const whole = { since: from * granule, until: (from + span) * granule };
-          const halves = halve(whole, granule);
-          const [left, right] = halves ?? [];
-          expect(halves === undefined).toBe(span <= 2n);
-          // An order at the cut is read even when `since` is exclusive, and both parts are shorter.
-          const shorter = left && right && right.since > whole.since && left.until < whole.until;
-          expect(shorter && [left.since, right.since, right.until]).toEqual(
-            halves && [whole.since, left!.until - granule, whole.until],
-          );
-        },
-      ),
-    );
-  });
+it("halves until halves would not be shorter, and never leaves a gap", () => {
+  expect(halve(window("09:00:00", "09:00:02"), BOUND_GRANULE)).toBeUndefined();
+  expect(halve(window("09:00:00", "09:00:03"), BOUND_GRANULE)).toEqual([
+    window("09:00:00", "09:00:02"),
+    window("09:00:01", "09:00:03"),
+  ]);
+  fc.assert(
+    fc.property(
+      fc.bigInt({ min: -1_000_000_000n, max: 1_000_000_000n }),
+      fc.bigInt({ min: 1n, max: 1_000_000n }),
+      fc.constantFrom(1n, 1_000n, 1_000_000n, 1_000_000_000n),
+      (from, span, granule) => {
+        const whole = { since: from * granule, until: (from + span) * granule };
+        const halves = halve(whole, granule);
+        const [left, right] = halves ?? [];
+        expect(halves === undefined).toBe(span <= 2n);
+        // An order at the cut is read even when `since` is exclusive, and both parts are shorter.
+        const shorter = left && right && right.since > whole.since && left.until < whole.until;
+        expect(shorter && [left.since, right.since, right.until]).toEqual(
+          halves && [whole.since, left!.until - granule, whole.until],
+        );
+      },
+    ),
+  );
 });
