@@ -92,7 +92,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "provider/providerClock.ts",
     find: "ours === undefined || distance(origin, ours) <= TRUST",
     replace: "ours === undefined || origin !== undefined",
-    by: "integration/poll/proof/wrongClock: a provider's clock that is a day ahead for two minutes proves and freezes nothing",
+    by: "integration/poll/pollHostile: keeps polling through every kind of bad answer, and is complete again soon after each",
   },
   {
     flaw: "what lost to a batch beside it is refuted",

@@ -5,6 +5,10 @@ import { mostInTenSeconds, startVirtualWorld, type VirtualWorld } from "../../su
 
 const MINUTE_MS = 60_000;
 const SECOND_NANOS = 10n ** 9n;
+const ORDERS = process.env["TEST_LONG"] === "1" ? 100_000 : 20_000;
+const PAGE = 200;
+/** The nine tenths of the order-list policy that we use. */
+const ALLOWED_PER_SECOND = 1.8;
 const DAY_NANOS = 86_400n * SECOND_NANOS;
 
 /** Start times of the windows that reach the settled present. */
@@ -24,7 +28,7 @@ it("keeps rate and interval through half an hour of polls, backfills, verificati
   const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
   const { clock, pool, sandbox, sent, steer, startPoller } = world;
   const start = sandbox.now();
-  await steer("POST", "/seed", { orders: 10_000, since: formatInstant(start - 29n * DAY_NANOS) });
+  await steer("POST", "/seed", { orders: ORDERS, since: formatInstant(start - 29n * DAY_NANOS) });
   const leader = async () => {
     const { rows } = await pool.query<{ holder: string }>("select holder from mirror.leases");
     return rows[0]?.holder;
@@ -34,6 +38,19 @@ it("keeps rate and interval through half an hour of polls, backfills, verificati
   const second = startPoller("second");
   await clock.runUntil(5 * MINUTE_MS);
   expect(await leader()).toBe("first");
+
+  // The long history was read with few more requests than necessary, as fast as the rate allows.
+  const { rows } = await pool.query<{ requests: number; orders: number }>(
+    "select sum(requests)::int as requests, sum(orders)::int as orders from mirror.coverage where until < $1",
+    [start],
+  );
+  const { requests, orders } = rows[0]!;
+  expect(orders).toBeGreaterThanOrEqual(ORDERS);
+  // A window has thirty pages at most, and its last one is seldom full.
+  expect(requests).toBeLessThanOrEqual(1.12 * (ORDERS / PAGE));
+  // From the first cycle to the end of the last history window, including other reads.
+  const busy = world.listTimes().slice(0, requests);
+  expect(busy.length / ((busy.at(-1)! - busy[0]!) / 1_000)).toBeGreaterThanOrEqual(0.95 * ALLOWED_PER_SECOND);
 
   // Requests a backfill and a verification of everything; the leader dies during them.
   const month = { sourceId: "live", since: start - 29n * DAY_NANOS, until: sandbox.now() };
