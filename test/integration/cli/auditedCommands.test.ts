@@ -52,6 +52,20 @@ it.each<[string[], object]>([
   expect(await readActions()).toEqual([{ ...by, ...action }]);
 });
 
+it("pausing and resuming a source says what it is now, and whether that is new", async () => {
+  const say = async (action: string) => (await run(["source", action, "live"])).stdout;
+  expect([await say("pause"), await say("pause")]).toEqual([
+    "Polling of source live is now paused.\n",
+    "Polling of source live is already paused.\n",
+  ]);
+  expect((await run(["status"])).stdout).toMatch(/polling +paused/);
+  expect([await say("resume"), await say("resume")]).toEqual([
+    "Polling of source live is no longer paused.\n",
+    "Polling of source live is not paused.\n",
+  ]);
+  expect(await run(["source", "pause", "nobody"])).toMatchObject({ code: 2 });
+});
+
 it("a command run through sudo names both accounts", async () => {
   await run(["refetch", "R1"], { SUDO_USER: "ada" });
   expect(await readActions()).toEqual([

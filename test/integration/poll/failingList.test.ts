@@ -81,7 +81,10 @@ it("an outage of the whole list leaves out no window, and costs a few requests a
     throw makeUnavailable();
   };
   const begun = provider.reads.length;
+  const readState = () => read("select polled_through, unserved_since, last_error from mirror.poll_state");
+  const before = await readState();
   for (let cycle = 0; cycle < 5; cycle += 1) expect(await poll(poller)).toMatchObject({ outcome: "failed" });
+  expect(await readState()).toEqual([{ ...before[0], last_error: "answered with 500" }]);
   // Of each of two sweeps its window, unchanged, and once the minute to come.
   const asked = provider.reads.slice(begun).map(({ query }) => query);
   expect(asked.length).toBeLessThanOrEqual(5 * 3);
@@ -90,7 +93,7 @@ it("an outage of the whole list leaves out no window, and costs a few requests a
   );
   provider.before = () => undefined;
   await pollUntil(poller, async () => (await countOrders("LATER")) === 1);
-  expect(await read("select unserved_since as since from mirror.poll_state")).toEqual([{ since: null }]);
+  expect(await readState()).toMatchObject([{ unserved_since: null, last_error: null }]);
 });
 
 it("one failed request costs one request: the walk goes on where it was", async () => {

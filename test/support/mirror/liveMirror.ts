@@ -32,8 +32,8 @@ async function open(openPool: (url: string) => Pool, ends: (close: () => Promise
   await addSource(pool, "live");
   const apply = makeLiveApply(pool);
   /** The rows that a statement returns. */
-  const read = async (text: string, values: unknown[] = []) =>
-    (await pool.query<Record<string, unknown>>(text, values)).rows;
+  const read = async <Row extends object = Record<string, unknown>>(text: string, values: unknown[] = []) =>
+    (await pool.query<Row & Record<string, unknown>>(text, values)).rows as Row[];
   /** Of the orders that the mirror has, gone or not, sorted. */
   const listReferences = async () =>
     (await read("select reference from mirror.orders order by 1")).map(({ reference }) => String(reference));

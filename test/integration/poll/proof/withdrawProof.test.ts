@@ -143,14 +143,29 @@ it("asks for a read of a late event also where the mirror had a version ahead of
 it("withdraws no proof that was made again after the event that asks for a read", async () => {
   onTestFinished(async () => void (await pool.query(emptying("orders history changes refetches"))));
   await commit(seconds(0, 10));
-  await tell({ reference: "ANNOUNCED", updatedAt: formatInstant(5n * SECOND) });
-  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  const announce = async (reference: string, second: bigint) => {
+    await tell({ reference, updatedAt: formatInstant(second * SECOND) });
+    const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+    const end = {
+      sourceId: "live",
+      refetch: refetch!,
+      shown: second * SECOND,
+      differed: false,
+      marginSeconds: 1,
+    };
+    return () => completeRefetch(pool, end);
+  };
+  const confirm = await announce("ANNOUNCED", 5n);
   // By another way.
   expect(await withdraw(5n * SECOND)).toBe(true);
   await commit(seconds(0, 10), ["ANNOUNCED"]);
-  const end = { sourceId: "live", refetch: refetch!, shown: 5n * SECOND, differed: false, marginSeconds: 1 };
-  await completeRefetch(pool, end);
+  await confirm();
   expect(await readProved()).toEqual([seconds(0, 10)]);
+  // The next one finds that this proof has missed it.
+  await (
+    await announce("NEXT", 6n)
+  )();
+  expect(await readProved()).toEqual([]);
 });
 
 it("withdraws a proof beyond a gap, too, of a change that it had missed", async () => {
