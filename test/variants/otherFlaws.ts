@@ -154,7 +154,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
     in: "ops/login/sessions.ts",
     find: "JSON.stringify([passwords.operator, passwords.viewer])",
     replace: "JSON.stringify([passwords.operator])",
-    by: "integration/ops/opsLogin: does not come back with a former opsViewerPassword",
+    by: "integration/ops/opsLogin: is valid in every web process, ends where one has another password of a viewer, and does not come back",
   },
   {
     flaw: "the end of an alert is forgotten while nobody can be told",

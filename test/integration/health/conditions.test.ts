@@ -46,6 +46,8 @@ afterAll(async () => {
 });
 beforeEach(() => run(SOUND));
 
+/** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
+type Said = readonly string[];
 const run = (statement: string) => database.pool.query(statement);
 /** How many calls had this outcome, as recorded some seconds later, perhaps of two minutes. */
 const counted = async (outcome: string) =>
@@ -209,13 +211,31 @@ it("starts with a secret of another scheme, refuses events, and says so everywhe
   await run(emptying("calls"));
 });
 
-it("does not report calls that could not be stored in an outage that is over, nor counts one that begins from it", async () => {
-  await run(calls("not_stored", 9) + "update mirror.calls set last_at = now() - interval '61 seconds'");
-  expect(await surfaces.look()).toEqual(everywhere());
-  expect(await printStatus(env)).toMatch(/^✔ All good/);
-  await run(`update mirror.calls set last_at = now() - interval '5 minutes' where outcome = 'not_stored';
-    insert into mirror.calls values ('live', 'webhook', date_trunc('minute', now()), 'not_stored', 1, now())`);
-  expect(await surfaces.look()).toEqual(everywhere());
+const outage = (begun: string) => `
+  insert into mirror.calls values ('live', 'webhook', date_trunc('minute', now()), 'not_stored', 9, now() - interval '${begun}');`;
+const ANNOUNCED_AFTER_ALL = `
+  insert into mirror.history (source_id, reference, via, verdict, version, status, previous_status, seen_at)
+  select source_id, reference, 'webhook', 'duplicate', version, status, previous_status, seen_at + interval '30 seconds'
+  from mirror.history where reference = 'R1'`;
+
+it.each<[what: string, statement: string, ...Said]>([
+  ["calls that could not be stored in an outage that is over", outage("61 seconds")],
+  [
+    "an outage that begins, not counted from an earlier one",
+    calls("not_stored", 9) + "update mirror.calls set last_at = now() - interval '5 minutes';" + outage("0"),
+  ],
+  ["what one poll found between two events", announced(900) + lost(3, "2 seconds")],
+  ["what only polls find", announced(900) + lost(3, "11 seconds"), "critical OrderMirrorEventsStopped"],
+  // A test, or an event that the provider sends once more, is no row of the inbox.
+  ["what polls found until a call came", announced(900) + lost(3, "11 seconds") + calls("accepted", 1)],
+  ["calls that strangers forged", calls("wrong_signature", 5)],
+  [
+    "forged calls, beside a change that was announced after all",
+    calls("wrong_signature", 5) + lost(1, "2 minutes", { counted: false }) + ANNOUNCED_AFTER_ALL,
+  ],
+])("judges everywhere alike: %s", async (_what, statement, ...said) => {
+  await run(statement);
+  expect(await surfaces.look()).toEqual(everywhere(...said));
 });
 
 it("advises a margin by what the list showed late, and not by what only a verification or a forged event says", async () => {
@@ -235,27 +255,6 @@ it("advises a margin by what the list showed late, and not by what only a verifi
 it("says how far ahead of this clock the mirror is complete", async () => {
   await run(poll("safe_through = safe_through + 3600 * 1000000000::bigint"));
   expect(await printStatus(env)).toMatch(/complete up to .* \((58|59) min \d+ s ahead of this clock\)/);
-});
-
-it("does not take what one poll found between two events for the end of all events", async () => {
-  await run(announced(900) + lost(3, "2 seconds"));
-  expect(await surfaces.look()).toEqual(everywhere());
-  await run("update mirror.history set seen_at = now() - interval '11 seconds' where reference ~ '^R'");
-  expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsStopped"));
-  // A test, or an event that the provider sends once more, is no row of the inbox.
-  await run(calls("accepted", 1));
-  expect(await surfaces.look()).toEqual(everywhere());
-});
-
-it("distinguishes forged calls by strangers from a wrong secret", async () => {
-  await run(calls("wrong_signature", 5));
-  expect(await surfaces.look()).toEqual(everywhere());
-  // What a poll found first was announced after all.
-  await run(`${lost(1, "2 minutes", { counted: false })}
-    insert into mirror.history (source_id, reference, via, verdict, version, status, previous_status, seen_at)
-    select source_id, reference, 'webhook', 'duplicate', version, status, previous_status, seen_at + interval '30 seconds'
-    from mirror.history where reference = 'R1'`);
-  expect(await surfaces.look()).toEqual(everywhere());
 });
 
 it("reports everywhere that a job failed for good, until its failure is 15 minutes old", async () => {
@@ -297,9 +296,6 @@ it("reports everywhere that Postgres is read-only", async () => {
   await makeReadOnly(false);
   await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere());
 });
-
-/** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
-type Said = readonly string[];
 
 /** The real web process over a database, with everything else that shows the mirror's state. */
 async function openSurfaces(env: Record<string, string>) {

@@ -1,12 +1,10 @@
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool, type Pool } from "../../../src/database/database.ts";
-import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeHealthRouter, type HealthRouterDeps } from "../../../src/health/healthRouter.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { withDatabase, openTestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 
 const { database } = await openTestDatabase();
@@ -126,16 +124,5 @@ describe("readiness", () => {
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => frozen.close(resolve));
-  });
-
-  it("lists current conditions by name and severity, and stays ready", async () => {
-    await addSource(database.pool, "live");
-    await database.pool.query("update mirror.sources set paused_at = now()");
-    const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: [] }) });
-    expect(await get("/readyz?verbose")).toMatchObject({
-      status: 200,
-      body: { ready: true, conditions: [{ name: "OrderMirrorPaused", severity: "warning" }] },
-    });
-    expect(await get("/readyz")).toEqual({ status: 200, body: { ready: true } });
   });
 });

@@ -219,14 +219,6 @@ describe("a request from another site's page", () => {
   });
 });
 
-it("a viewer changes nothing", async () => {
-  const url = await start();
-  const headers = { ...(await logIn(url, VIEWER)), ...SAME_SITE };
-  for (const path of `/queues/api/queues/pause /pause /resume /gap /reread /outgoing-pause /quarantine/retry
-    /quarantine/dismiss /orders/live/ORD-1/refetch`.split(/\s+/))
-    expect([path, (await ask(`${url}/ops${path}`, { method: "POST", headers })).status]).toEqual([path, 405]);
-});
-
 describe("a session", () => {
   it("has a cookie that no script, other site or, over https, other host can use", async () => {
     const url = await start();
@@ -315,20 +307,21 @@ describe("a session", () => {
     expect(await wasUsed({})).toBe(true);
   });
 
-  it("ends with a new password, and is valid in every web process with the same one", async () => {
-    const cookie = await logIn(await start());
-    expect(await look(await start(), cookie)).toBe(200);
-    expect(await look(await start({ opsPassword: "new" }), cookie)).toBe(401);
-    expect(await look(await start({ opsPassword: null }), cookie)).toBe(401);
-  });
-
-  it.each(["opsPassword", "opsViewerPassword"])("does not come back with a former %s", async (changed) => {
-    const url = await start();
-    const cookie = await logIn(url);
-    expect(await look(await start({ [changed]: "new" }), cookie)).toBe(401);
-    expect(await look(url, cookie)).toBe(401);
-    expect((await readActions()).at(-1)).toMatchObject({ role: "operator", action: "log_out" });
-  });
+  it.each([
+    ["another password", { opsPassword: "new" }],
+    ["another password of a viewer", { opsViewerPassword: "new" }],
+    ["no password", { opsPassword: null }],
+  ])(
+    "is valid in every web process, ends where one has %s, and does not come back",
+    async (_how, changed) => {
+      const url = await start();
+      const cookie = await logIn(url);
+      expect(await look(await start(), cookie)).toBe(200);
+      expect(await look(await start(changed), cookie)).toBe(401);
+      expect(await look(url, cookie)).toBe(401);
+      expect((await readActions()).at(-1)).toMatchObject({ role: "operator", action: "log_out" });
+    },
+  );
 });
 
 describe("single sign-on by a proxy", () => {

@@ -60,22 +60,6 @@ const STATES: readonly (readonly [name: string, statement: string, verdict: RegE
      ${calls("wrong_signature", 12)} ${lost(1, "1 minute", { counted: false })}`,
     /^✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Between us and the provider/,
   ],
-  [
-    "the provider refuses the key",
-    fault("KeyRefused"),
-    /^✖ The provider refuses the API key of live\. .* Between us and the provider since .* \(2 min \d+ s\)\. Put the key/,
-  ],
-  [
-    "a third of the webhooks is lost",
-    lost(45, "20 minutes") + calls("accepted", 1),
-    /^▲ 31\.0 % of the events of live were lost within a day \(45 of 145\)\. .* Polling has repaired the affected orders\./,
-  ],
-  [
-    "the quarantine is filled",
-    `insert into mirror.quarantine (source_id, via, reason)
-     select 'live', 'webhook', 'not_json' from generate_series(1, 61)`,
-    /^▲ 61 events or reads of live could not be processed\. Between us and the provider since .* Details$/,
-  ],
 ];
 
 const TRICK = `<b onclick=alert(1)>A\u202Egnirts\u200B</b> ${"long ".repeat(30)}${"x".repeat(200)}`;
@@ -93,7 +77,7 @@ const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + h
 const { database, url, as } = await openOpsPages({ clock });
 await addSource(database.pool, "live");
 
-describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else ${NO_BROWSER})`, () => {
+describe.skipIf(findChromium() === undefined)(`the pages in eight states (else ${NO_BROWSER})`, () => {
   let browser: Browser;
   /** A phone and a screen, each in a theme of its own: colours do not depend on the size. */
   let looks: (Look & (typeof SIZES)[number])[];

@@ -1,5 +1,6 @@
 import type { Facts } from "../../../src/health/conditions/conditions.ts";
 import type { Standing } from "../../../src/health/conditions/standing.ts";
+import type { Delivery } from "../../../src/orders/orderStory.sql.ts";
 
 /** When these facts were read, in seconds since 1970. */
 export const LOOKED_AT = 1_763_632_830;
@@ -99,3 +100,24 @@ export function makeFacts(source: Partial<Standing> = {}, change: Partial<Facts>
     ...change,
   };
 }
+
+/** An order that was cancelled a quarter of an hour ago, and read since. */
+export const CANCELLED_DELIVERY: Delivery = {
+  sourceId: "live",
+  reference: "R1",
+  externalOrderId: null,
+  fleetName: null,
+  branch: null,
+  status: "cancelled",
+  pickupTime: null,
+  realPickupTime: null,
+  deliveryTime: null,
+  realDeliveryTime: null,
+  updatedAt: ago(900),
+  settled: true,
+  revision: 1,
+  observedAt: ago(600),
+  goneAt: null,
+  erasedAt: null,
+  raw: "{}",
+};

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import type { Facts } from "../../../src/health/conditions/conditions.ts";
+import type { OutgoingEndpoint } from "../../../src/health/conditions/endpoints.sql.ts";
 import type { Standing } from "../../../src/health/conditions/standing.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { ago, LOOKED_AT, makeFacts } from "../../support/pages/facts.ts";
@@ -24,103 +25,68 @@ const gap = (seconds: number) => ({
   oldestGap: { since: ago(9_000), until: ago(8_000) },
   gapFoundAt: ago(seconds),
 });
-const leaderless = (seconds: number) => ({ leader: null, leaderlessSince: ago(seconds) });
-const lost = (count: number) => ({ lost: count, firstLostAt: ago(1_000), announced: 99 });
-const called = { configured: false, firstWithoutSecretAt: ago(120) };
-const hourly = (seconds: number) => ({ intervalSeconds: 3_600, lastCycleEndedAt: ago(seconds) });
 const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
 
+type Pair<Facts> = readonly [name: string, fine: Partial<Facts>, wrong: Partial<Facts>];
+/** From so many seconds on it is wrong; and from a count on. */
+const from = (
+  name: string,
+  since: keyof Standing,
+  seconds: number,
+  rest: Partial<Standing> = {},
+): Pair<Standing> => [name, { ...rest, [since]: ago(seconds - 1) }, { ...rest, [since]: ago(seconds) }];
+const many = (
+  name: string,
+  counted: keyof Standing,
+  count: number,
+  rest: Partial<Standing> = {},
+): Pair<Standing> => [name, { ...rest, [counted]: count - 1 }, { ...rest, [counted]: count }];
+const [AWAY, SLOW] = (["away", "slow"] as const).map((trouble) => failing(trouble, 9_000));
+const UNPROVED = { safeThrough: ago(90_000) };
+const SILENT = { firstLostSinceLastEventAt: ago(9) };
+
 // The first of each pair is still fine.
-it.each<[string, Partial<Standing>, Partial<Standing>]>([
-  ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
-  ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(339) }, { lastCycleEndedAt: ago(340) }],
-  ["OrderMirrorNotPolled", hourly(3_909), hourly(3_910)],
-  [
-    "OrderMirrorNotPolled",
-    { lastCycleEndedAt: ago(9_000), resumedAt: ago(339) },
-    { lastCycleEndedAt: ago(9_000), resumedAt: ago(340) },
-  ],
+it.each<Pair<Standing>>([
+  from("OrderMirrorNoLeader", "leaderlessSince", 120, { leader: null }),
+  from("OrderMirrorNotPolled", "lastCycleEndedAt", 340),
+  from("OrderMirrorNotPolled", "lastCycleEndedAt", 3_910, { intervalSeconds: 3_600 }),
+  from("OrderMirrorNotPolled", "resumedAt", 340, { lastCycleEndedAt: ago(9_000) }),
   ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
-  ["OrderMirrorKeyRefused", failing("key_refused", 59), failing("key_refused", 60)],
-  ["OrderMirrorProviderAway", failing("away", 599), failing("away", 600)],
-  ["OrderMirrorProviderAway", failing("slow", 599), failing("slow", 600)],
-  [
-    "OrderMirrorProviderAway",
-    { ...failing("away", 9_000), resumedAt: ago(599) },
-    { ...failing("away", 9_000), resumedAt: ago(600) },
-  ],
-  ["OrderMirrorRateLimited", failing("rate_limited", 59), failing("rate_limited", 60)],
-  [
-    "OrderMirrorRateLimited",
-    { rateRefusals: 4, firstRateRefusalAt: ago(60) },
-    { rateRefusals: 5, firstRateRefusalAt: ago(60) },
-  ],
-  ["OrderMirrorNoSecret", { ...called, withoutSecret: 2 }, { ...called, withoutSecret: 3 }],
-  ["OrderMirrorPollFailing", failing("other", 599), failing("other", 600)],
-  [
-    "OrderMirrorClocksDisagree",
-    { clockErrorSeconds: null, clockWrongSince: null },
-    { clockErrorSeconds: 86_400, clockWrongSince: ago(0) },
-  ],
-  ["OrderMirrorIncomplete", { safeThrough: ago(4_089) }, { safeThrough: ago(4_090) }],
-  [
-    "OrderMirrorIncomplete",
-    { safeThrough: ago(90_000), createdAt: ago(3_599) },
-    { safeThrough: ago(90_000), createdAt: ago(3_600) },
-  ],
-  [
-    "OrderMirrorIncomplete",
-    { safeThrough: ago(90_000), resumedAt: ago(3_599) },
-    { safeThrough: ago(90_000), resumedAt: ago(3_600) },
-  ],
+  from("OrderMirrorKeyRefused", "failingSince", 60, failing("key_refused", 0)),
+  from("OrderMirrorProviderAway", "failingSince", 600, AWAY),
+  from("OrderMirrorProviderAway", "failingSince", 600, SLOW),
+  from("OrderMirrorProviderAway", "resumedAt", 600, AWAY),
+  from("OrderMirrorRateLimited", "failingSince", 60, failing("rate_limited", 0)),
+  many("OrderMirrorRateLimited", "rateRefusals", 5, { firstRateRefusalAt: ago(60) }),
+  many("OrderMirrorNoSecret", "withoutSecret", 3, { configured: false, firstWithoutSecretAt: ago(120) }),
+  from("OrderMirrorPollFailing", "failingSince", 600, failing("other", 0)),
+  from("OrderMirrorWindowUnserved", "unservedAt", 600),
+  ["OrderMirrorClocksDisagree", {}, { clockErrorSeconds: 86_400, clockWrongSince: ago(0) }],
+  from("OrderMirrorIncomplete", "safeThrough", 4_090),
+  from("OrderMirrorIncomplete", "createdAt", 3_600, UNPROVED),
+  from("OrderMirrorIncomplete", "resumedAt", 3_600, UNPROVED),
   ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
-  [
-    "OrderMirrorExceptions",
-    { exceptions: 1, oldestExceptionAt: ago(1_799) },
-    { exceptions: 1, oldestExceptionAt: ago(1_800) },
-  ],
-  [
-    "OrderMirrorClaimsRefuted",
-    { refutedClaims: 2, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
-    { refutedClaims: 3, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
-  ],
-  ["OrderMirrorGaps", gap(899), gap(900)],
-  ["OrderMirrorListIncomplete", { listDoubtedAt: ago(299) }, { listDoubtedAt: ago(300) }],
-  ["OrderMirrorOrdersGone", { goneOrders: 0 }, { goneOrders: 1, firstGoneAt: ago(0) }],
-  [
-    "OrderMirrorEventsWait",
-    { pending: 1, oldestPendingAt: ago(359) },
-    { pending: 1, oldestPendingAt: ago(360) },
-  ],
-  ["OrderMirrorQuarantine", { quarantined: 0 }, { quarantined: 1, oldestQuarantinedAt: ago(0) }],
-  ["OrderMirrorWebhooksRefused", { ...deaf, refusedSinceLastEvent: 2 }, deaf],
-  ["OrderMirrorWebhooksRefused", { ...deaf, foundSinceRefused: 0 }, deaf],
-  [
-    "OrderMirrorWebhooksRefused",
-    { refusedSinceLastEvent: 1, firstRefusedAt: ago(120), lastEventAt: null },
-    { refusedSinceLastEvent: 3, firstRefusedAt: ago(120), lastEventAt: null },
-  ],
-  [
-    "OrderMirrorEventsNeverCame",
-    { lastEventAt: null, lostSinceLastEvent: 2, firstLostSinceLastEventAt: ago(9) },
-    { lastEventAt: null, lostSinceLastEvent: 3, firstLostSinceLastEventAt: ago(9) },
-  ],
-  [
-    "OrderMirrorBadSignatures",
-    { wrongSignatures: 20, firstWrongSignatureAt: ago(60) },
-    { wrongSignatures: 21, firstWrongSignatureAt: ago(60) },
-  ],
-  [
-    "OrderMirrorEventsRefused",
-    { notStored: 1, firstNotStoredAt: ago(119) },
-    { notStored: 1, firstNotStoredAt: ago(120) },
-  ],
-  [
-    "OrderMirrorEventsStopped",
-    { lostSinceLastEvent: 2, firstLostSinceLastEventAt: ago(9) },
-    { lostSinceLastEvent: 3, firstLostSinceLastEventAt: ago(9) },
-  ],
-  ["OrderMirrorEventsLost", lost(1), lost(2)],
+  from("OrderMirrorExceptions", "oldestExceptionAt", 1_800, { exceptions: 1 }),
+  many("OrderMirrorClaimsRefuted", "refutedClaims", 3, {
+    firstRefutedClaimAt: ago(60),
+    refutedReference: "DO-1",
+  }),
+  from("OrderMirrorGaps", "gapFoundAt", 900, gap(0)),
+  from("OrderMirrorListIncomplete", "listDoubtedAt", 300),
+  many("OrderMirrorOrdersGone", "goneOrders", 1, { firstGoneAt: ago(0) }),
+  from("OrderMirrorEventsWait", "oldestPendingAt", 360, { pending: 1 }),
+  many("OrderMirrorQuarantine", "quarantined", 1, { oldestQuarantinedAt: ago(0) }),
+  many("OrderMirrorWebhooksRefused", "refusedSinceLastEvent", 3, deaf),
+  many("OrderMirrorWebhooksRefused", "foundSinceRefused", 1, deaf),
+  many("OrderMirrorWebhooksRefused", "refusedSinceLastEvent", 3, {
+    firstRefusedAt: ago(120),
+    lastEventAt: null,
+  }),
+  many("OrderMirrorEventsNeverCame", "lostSinceLastEvent", 3, { ...SILENT, lastEventAt: null }),
+  many("OrderMirrorBadSignatures", "wrongSignatures", 21, { firstWrongSignatureAt: ago(60) }),
+  from("OrderMirrorEventsRefused", "firstNotStoredAt", 120, { notStored: 1 }),
+  many("OrderMirrorEventsStopped", "lostSinceLastEvent", 3, SILENT),
+  many("OrderMirrorEventsLost", "lost", 2, { firstLostAt: ago(1_000), announced: 99 }),
   [
     "OrderMirrorEventsLate",
     { announcedLately: 50, lateLately: 5, firstLateHour: ago(99) },
@@ -193,83 +159,57 @@ it("shows the refused calls as one condition, and keeps that events have stopped
   expect(firing({ ...all, wrongTimes: 21, wrongTimesSinceLastEvent: 3 })).toEqual(conditions);
 });
 
-const endpoint = {
+const IDLE = {
   endpointId: "erp",
   sourceIds: ["live"],
-  pending: 2,
+  pending: 0,
   dead: 0,
-  oldestPendingAt: LOOKED_AT - 600,
+  oldestPendingAt: null,
   oldestDeadAt: null,
   newestDeliveredAt: null,
-  failuresInRow: 3,
+  failuresInRow: 0,
   pausedAt: null,
   resumedAt: null,
   nextAttemptAt: null,
-  late: true,
+  late: false,
   unlistedSince: null,
   disputed: false,
 };
-const IDLE = { ...endpoint, pending: 0, oldestPendingAt: null, failuresInRow: 0, late: false };
-const LATE = { ...endpoint, failuresInRow: 0 };
-
+const at = (seconds: number) => LOOKED_AT - seconds;
+/** An endpoint of each pair, or none. */
+const endpoint = (
+  name: string,
+  fine: Partial<OutgoingEndpoint>,
+  wrong: Partial<OutgoingEndpoint>,
+): Pair<Facts> => [name, { endpoints: [{ ...IDLE, ...fine }] }, { endpoints: [{ ...IDLE, ...wrong }] }];
+const LATE = { pending: 2, oldestPendingAt: at(600) };
+const FAILING = { ...LATE, failuresInRow: 3 };
 const queue = { name: "apply", problems: [], newestDeadAt: null };
+const away = [{ ...queue, problems: [{ problem: "x", fix: "y" }] }];
 
-it.each<[string, Partial<Facts>, Partial<Facts>]>([
-  [
-    "OrderMirrorNotWritable",
-    { unwritable: null },
-    { unwritable: { cause: "It is full.", remedy: "Free space." } },
-  ],
-  [
-    "OrderMirrorQueueAway",
-    { queues: [queue] },
-    { queues: [{ ...queue, problems: [{ problem: "x", fix: "y" }] }] },
-  ],
+it.each<Pair<Facts>>([
+  ["OrderMirrorNotWritable", {}, { unwritable: { cause: "It is full.", remedy: "Free space." } }],
+  ["OrderMirrorQueueAway", { queues: [queue] }, { queues: away }],
   [
     "OrderMirrorDeadJobs",
     { queues: [{ ...queue, newestDeadAt: ago(901) }] },
     { queues: [{ ...queue, newestDeadAt: ago(900) }] },
   ],
-  [
-    "OrderMirrorOutgoingFailing",
-    { endpoints: [{ ...endpoint, oldestPendingAt: LOOKED_AT - 599 }] },
-    { endpoints: [endpoint] },
-  ],
-  ["OrderMirrorOutgoingFailing", { endpoints: [IDLE] }, { endpoints: [endpoint] }],
-  [
-    "OrderMirrorOutgoingGivenUp",
-    { endpoints: [] },
-    { endpoints: [{ ...IDLE, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
-  ],
-  [
+  endpoint("OrderMirrorOutgoingFailing", { ...FAILING, oldestPendingAt: at(599) }, FAILING),
+  endpoint("OrderMirrorOutgoingGivenUp", {}, { dead: 1, oldestDeadAt: at(5) }),
+  endpoint("OrderMirrorOutgoingLate", { ...LATE, oldestPendingAt: at(599) }, LATE),
+  endpoint(
     "OrderMirrorOutgoingLate",
-    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 599 }] },
-    { endpoints: [LATE] },
-  ],
-  [
-    "OrderMirrorOutgoingLate",
-    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 9_000, resumedAt: LOOKED_AT - 599 }] },
-    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 9_000, resumedAt: LOOKED_AT - 600 }] },
-  ],
+    { ...LATE, oldestPendingAt: at(9_000), resumedAt: at(599) },
+    { ...LATE, oldestPendingAt: at(9_000), resumedAt: at(600) },
+  ),
   // Nothing is planned, or no worker lists it: whatever failed before.
-  ["OrderMirrorOutgoingLate", { endpoints: [IDLE] }, { endpoints: [{ ...endpoint, pending: 0 }] }],
-  [
-    "OrderMirrorOutgoingLate",
-    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 700 }] },
-    { endpoints: [{ ...endpoint, unlistedSince: LOOKED_AT - 700 }] },
-  ],
+  endpoint("OrderMirrorOutgoingLate", {}, { ...FAILING, pending: 0 }),
+  endpoint("OrderMirrorOutgoingLate", { unlistedSince: at(700) }, { ...FAILING, unlistedSince: at(700) }),
   // One cause is one problem: not also failing, late or not listed.
-  [
-    "OrderMirrorOutgoingPaused",
-    { endpoints: [IDLE] },
-    { endpoints: [{ ...endpoint, unlistedSince: LOOKED_AT - 86_400, pausedAt: LOOKED_AT - 5 }] },
-  ],
-  [
-    "OrderMirrorOutgoingNotListed",
-    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 86_399 }] },
-    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 86_400 }] },
-  ],
-  ["OrderMirrorOutgoingDisputed", { endpoints: [IDLE] }, { endpoints: [{ ...IDLE, disputed: true }] }],
+  endpoint("OrderMirrorOutgoingPaused", {}, { ...FAILING, unlistedSince: at(86_400), pausedAt: at(5) }),
+  endpoint("OrderMirrorOutgoingNotListed", { unlistedSince: at(86_399) }, { unlistedSince: at(86_400) }),
+  endpoint("OrderMirrorOutgoingDisputed", {}, { disputed: true }),
 ])("tells what is fine from what is not: %s", (name, fine, wrong) => {
   expect(firing({}, fine)).toEqual([]);
   expect(firing({}, wrong)).toEqual([name]);
@@ -277,17 +217,16 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
 
 it("reports only the pause while polling is paused", () => {
   const old = { polledThrough: ago(9_000), safeThrough: ago(9_100), lastCycleEndedAt: ago(9_000) };
-  const stopped = { ...old, ...leaderless(9_000), ...failing("away", 9_000) };
+  const stopped = { ...old, leader: null, leaderlessSince: ago(9_000), ...failing("away", 9_000) };
   expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
 });
 
 it("finds no lost events for a source without webhooks", () => {
-  const past = { lostSinceLastEvent: 9, firstLostSinceLastEventAt: ago(9), ...lost(9) };
+  const past = { lostSinceLastEvent: 9, ...SILENT, lost: 9, firstLostAt: ago(1_000) };
   expect(firing({ ...past, configured: false })).toEqual([]);
 });
 
 it("reports what has no known start at once to a single look; a watcher notices it, and dates it from its first look, and again after it was over", () => {
-  const away = [{ ...queue, problems: [{ problem: "x", fix: "y" }] }];
   expect(firing({}, { queues: away })).toEqual(["OrderMirrorQueueAway"]);
   const seen = new Map<string, bigint>();
   const look = (second: number, queues: Facts["queues"]) => {

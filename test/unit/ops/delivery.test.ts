@@ -1,27 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { readMoment, renderDelivery } from "../../../src/ops/orders/delivery.ts";
 import type { Delivery, TimelineEntry } from "../../../src/orders/orderStory.sql.ts";
-import { ago, makeFacts } from "../../support/pages/facts.ts";
+import { ago, CANCELLED_DELIVERY, makeFacts } from "../../support/pages/facts.ts";
 
-const DELIVERY: Delivery = {
-  sourceId: "live",
-  reference: "R1",
-  externalOrderId: null,
-  fleetName: null,
-  branch: null,
-  status: "cancelled",
-  pickupTime: null,
-  realPickupTime: null,
-  deliveryTime: null,
-  realDeliveryTime: null,
-  updatedAt: ago(900),
-  settled: true,
-  revision: 1,
-  observedAt: ago(600),
-  goneAt: null,
-  erasedAt: null,
-  raw: "{}",
-};
 const entry = (status: string, seconds: number, change: Partial<TimelineEntry> = {}): TimelineEntry => ({
   sourceId: "live",
   reference: "R1",
@@ -44,21 +25,24 @@ const entry = (status: string, seconds: number, change: Partial<TimelineEntry> =
   ...change,
 });
 
-/** Each step of the track: its look, and its words. */
-function track(change: Partial<Delivery>, timeline: readonly TimelineEntry[]): string[] {
-  const { markup } = renderDelivery({
-    delivery: { ...DELIVERY, ...change },
+const render = (change: Partial<Delivery>, timeline: readonly TimelineEntry[] = []) =>
+  renderDelivery({
+    delivery: { ...CANCELLED_DELIVERY, ...change },
     timeline,
     moment: readMoment(makeFacts()),
-  });
-  return [...markup.matchAll(/<li class="(\w+) [^>]*>([^]*?)<\/li>/g)].map(
-    ([, look = "", words = ""]) =>
-      `${look}: ${words
-        .replaceAll(/<[^>]+>/g, " ")
-        .replaceAll(/\s+/g, " ")
-        .trim()}`,
+  }).markup;
+const read = (markup: string) =>
+  markup
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ (?=[:;.,])/g, "")
+    .trim();
+
+/** Each step of the track: its look, and its words. */
+const track = (markup: string) =>
+  [...markup.matchAll(/<li class="(\w+) [^>]*>([^]*?)<\/li>/g)].map(
+    ([, look = "", words = ""]) => `${look}: ${read(words)}`,
   );
-}
 
 const CREATED = entry("created", 900);
 const CANCELLED = entry("cancelled", 890);
@@ -126,33 +110,27 @@ describe("the steps of an order", () => {
       ],
     ],
   ])("%s are those that were seen", (_which, change, timeline, expected) => {
-    expect(track(change, timeline)).toEqual(expected);
+    expect(track(render(change, timeline))).toEqual(expected);
   });
 });
 
 it("an order not yet verified names who reported it when, and a later read that agrees", () => {
-  const verified = (timeline: readonly TimelineEntry[], observedAt: bigint) => {
-    const delivery = { ...DELIVERY, status: "created", settled: false, observedAt };
-    const { markup } = renderDelivery({ delivery, timeline, moment: readMoment(makeFacts()) });
-    return (/<p class="verified">([^]*?)<\/p>/.exec(markup)?.[1] ?? "")
-      .replaceAll(/<[^>]+>/g, "")
-      .replaceAll(/\s+/g, " ")
-      .trim();
+  const verified = (entry: TimelineEntry, observedAt: bigint) => {
+    const markup = render({ status: "created", settled: false, observedAt }, [entry]);
+    return read(/<p class="verified">([^]*?)<\/p>/.exec(markup)?.[1] ?? "");
   };
-  expect(verified([CREATED], ago(900))).toBe(
+  expect(verified(CREATED, ago(900))).toBe(
     "▲ Not yet verified: reported by webhook at 2025-11-20 09:45; not yet checked by a read.",
   );
-  expect(verified([CREATED], ago(600))).toBe(
+  expect(verified(CREATED, ago(600))).toBe(
     "▲ Not yet verified: reported by webhook at 2025-11-20 09:45; a read at 2025-11-20 09:50 agrees, and a later one will settle it.",
   );
-  const read = entry("created", 900, { via: "poll", receivedAt: null, observedAt: ago(700) });
-  expect(verified([read], ago(700))).toBe(
+  const byRead = entry("created", 900, { via: "poll", receivedAt: null, observedAt: ago(700) });
+  expect(verified(byRead, ago(700))).toBe(
     "▲ Not yet verified: shown by a read at 2025-11-20 09:48, too early to be final; a later one will settle it.",
   );
 });
 
 it("an erased order says so", () => {
-  const delivery = { ...DELIVERY, erasedAt: ago(60) };
-  const { markup } = renderDelivery({ delivery, timeline: [], moment: readMoment(makeFacts()) });
-  expect(markup).toMatch(/Personal data of this order was erased/);
+  expect(render({ erasedAt: ago(60) })).toMatch(/Personal data of this order was erased/);
 });

@@ -8,7 +8,7 @@ import { PAGE_POLICY } from "../../../src/html/policy.ts";
 import { renderPage, type Viewer } from "../../../src/ops/page.ts";
 import { renderDelivery, readMoment } from "../../../src/ops/orders/delivery.ts";
 import { renderOverview, type Overview } from "../../../src/ops/overview.ts";
-import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
+import { ago, CANCELLED_DELIVERY, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */
 function read(page: string): string {
@@ -367,21 +367,7 @@ describe("no two statements about a source contradict each other", () => {
         const { mood } = renderOverview(overview, VIEWER);
         expect(mood).toBe(worst?.condition.severity ?? mood);
         const moment = readMoment(makeFacts(standing));
-        const base = {
-          sourceId: "live",
-          reference: "R1",
-          externalOrderId: null,
-          fleetName: null,
-          branch: null,
-        };
-        const times = { pickupTime: null, realPickupTime: null, updatedAt: ago(900) };
-        const seen = {
-          revision: 1,
-          observedAt: ago(800),
-          erasedAt: null,
-          raw: "{}",
-        } as const;
-        const delivery = { ...base, ...times, ...seen, ...order };
+        const delivery = { ...CANCELLED_DELIVERY, ...order };
         const orders = read(
           renderFreshness([standing]).markup + renderDelivery({ delivery, timeline: [], moment }).markup,
         );
