@@ -36,11 +36,9 @@ import {
   holdWorld,
   makeSandboxPool,
   makeWriter,
-  readContent,
   readWorld,
   saveClock,
   type Pool,
-  type World,
   type Write,
 } from "./world/world.sql.ts";
 
@@ -199,7 +197,6 @@ async function serve(
 async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {
   const write = makeWriter(pool);
   const world = await openWorld(pool, write, options.seed);
-  const directory = makeDirectory(await readContent<DirectoryContent>(pool));
   const state: SandboxState = {
     pool,
     write,
@@ -208,7 +205,7 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
         ? makeVirtualClock(world.clockNow ?? options.clockStart ?? VIRTUAL_START)
         : makeRealClock(systemClock),
     faults: makeFaultSwitches(options.faults),
-    directory,
+    directory: makeDirectory(world.directory),
     dials: {
       seed: world.seed,
       fleetSpeed: options.speed ?? 1,
@@ -235,10 +232,11 @@ async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOpt
 const SEED_DEFAULT = 1;
 
 /** Opens the database's world, or creates one; a `seed` other than its own rebuilds it. */
-async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
-  const known = await readWorld(pool);
+async function openWorld(pool: Pool, write: Write, seed: number | undefined) {
+  const known = await readWorld<DirectoryContent>(pool);
   if (known && (seed === undefined || seed === known.seed)) return known;
   const fresh = seed ?? SEED_DEFAULT;
-  await write((connection) => createWorld(connection, fresh, seedDirectory(fresh)));
-  return { seed: fresh, clockNow: null };
+  const directory = seedDirectory(fresh);
+  await write((connection) => createWorld(connection, fresh, directory));
+  return { seed: fresh, directory, clockNow: null };
 }

@@ -52,9 +52,9 @@ export async function putStates(
   );
 }
 
-/** Makes the due changes visible; of each order the latest. Returns the number of orders. */
-export async function putLateChanges(connection: Connection, now: Instant): Promise<number> {
-  const { rowCount } = await connection.query(
+/** Makes the due changes visible; of each order the latest. */
+export async function putLateChanges(connection: Connection, now: Instant): Promise<void> {
+  await connection.query(
     `with due as (
        delete from sandbox.late_changes where visible_at <= $1 returning change_id, number, row
      ), last as (
@@ -65,7 +65,6 @@ export async function putLateChanges(connection: Connection, now: Instant): Prom
      on conflict (number) do update set ${OVERWRITE}`,
     [now],
   );
-  return rowCount ?? 0;
 }
 
 /** An order's name in a path, restricted to what the caller's key can see. */

@@ -26,16 +26,15 @@ const ACCIDENT_SHARE = 0.05;
 /** The statuses in which an order may end early: the first two through the business, the others through the fleet. */
 const ACCIDENT_STATUSES = STATUSES.slice(0, 4);
 
-/** Moves live orders whose next step is due; returns how many. At most one batch. */
-export async function moveDueOrders(state: SandboxState): Promise<number> {
-  return state.write(async (connection) => {
+/** Moves live orders whose next step is due, at most one batch. */
+export async function moveDueOrders(state: SandboxState): Promise<void> {
+  await state.write(async (connection) => {
     const due = await readDueOrders(connection, state.clock.now(), MOVES_PER_BATCH_MAX);
     const moves = due.flatMap((row) => {
       const status = decideStep(state.dials.seed, row);
       return status ? [{ row, status }] : [];
     });
     if (moves.length > 0) await moveOrders(state, connection, moves);
-    return moves.length;
   });
 }
 

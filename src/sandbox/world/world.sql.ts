@@ -225,8 +225,10 @@ create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where st
 
 `;
 
-export interface World {
+export interface World<Content> {
   readonly seed: number;
+  /** What saveContent stored last. */
+  readonly directory: Content;
   /** The time of the virtual clock; null if the world never had one. */
   readonly clockNow: Instant | null;
 }
@@ -234,10 +236,10 @@ export interface World {
 const UNDEFINED_TABLE = "42P01";
 
 /** The world in the database, or undefined if there is none that this version can read. */
-export async function readWorld(connection: Connection): Promise<World | undefined> {
+export async function readWorld<Content>(connection: Connection): Promise<World<Content> | undefined> {
   try {
-    const text = "select seed, clock_now from sandbox.world where schema_version = $1";
-    const [world] = await readRows<World>(connection, text, [SCHEMA_VERSION]);
+    const text = "select seed, clock_now, directory from sandbox.world where schema_version = $1";
+    const [world] = await readRows<World<Content>>(connection, text, [SCHEMA_VERSION]);
     return world;
   } catch (error) {
     if ((error as { code?: string }).code === UNDEFINED_TABLE) return undefined;
@@ -260,13 +262,6 @@ export async function createWorld(connection: Connection, seed: number, director
 /** Stores the virtual clock's time, so that a restart resumes there. */
 export async function saveClock(connection: Connection, now: Instant): Promise<void> {
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
-}
-
-/** Reads what saveContent stored last. */
-export async function readContent<Content extends object>(connection: Connection): Promise<Content> {
-  const [world] = await readRows<{ directory: Content }>(connection, "select directory from sandbox.world");
-  if (world === undefined) throw new TypeError("a world has a directory");
-  return world.directory;
 }
 
 export async function saveContent(connection: Connection, content: object): Promise<void> {
