@@ -110,3 +110,25 @@ it("commands that only read leave no entry", async () => {
     await run(args);
   expect(await readActions()).toEqual([]);
 });
+
+it("replay processes the entries of its reason, and with --dry-run none", async () => {
+  const [first, second] = await putIntoInbox(database.pool, [
+    { eventId: "evt_2", body: Buffer.from("no JSON") },
+    { eventId: "evt_3", body: Buffer.from("{}") },
+  ]);
+  await database.pool.query(
+    `insert into mirror.quarantine (source_id, inbox_seq, via, reason)
+     values ('live', $1, 'webhook', 'dated_ahead'), ('live', $2, 'webhook', 'wrong_mode')`,
+    [first, second],
+  );
+  const left = async () =>
+    (await database.pool.query("select reason from mirror.quarantine where inbox_seq >= $1", [first])).rows;
+  const replay = (...options: string[]) => run(["replay", "--reason", "wrong_mode", ...options]);
+  expect(await replay("--dry-run", "--yes")).toMatchObject({
+    code: 0,
+    stdout: "In quarantine: 1 (1 wrong_mode).\n  1 events would be decided on again.\n",
+  });
+  expect(await left()).toHaveLength(2);
+  expect((await replay("--yes")).stdout).toContain("Replayed 1 events; 0 orders will be read again.");
+  expect(await left()).toEqual([{ reason: "dated_ahead" }]);
+});

@@ -1,6 +1,10 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import type { Command } from "commander";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
+import { runProgram } from "../../support/programs/program.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, insertOrder, orderText } from "../../support/mirror/orders.ts";
@@ -8,7 +12,7 @@ import { addSource, insertOrder, orderText } from "../../support/mirror/orders.t
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");
 await database.pool.query(
-  "insert into mirror.outgoing_endpoints (endpoint_id, source_ids) values ('x', '{live}')",
+  "insert into mirror.outgoing_endpoints (endpoint_id, source_ids, listed_at) values ('x', '{live}', now() + interval '1 day')",
 );
 
 interface Leaf {
@@ -151,9 +155,15 @@ it.each([
     "No entry has it: unknown reason wrong-mode; did you mean wrong_mode?",
   ],
   [["export", "--since", "7d", "--until", "8d"], "The period ends before it begins."],
-])("refuses what would show or write nothing true: %s", async (args, message) => {
+  [["orders", "--limit", "10001"], "It must be a whole number of at most 10000."],
+  [["outgoing", "remove", "x", "--yes"], "A worker lists x, or did so within the last 30 seconds."],
+  ...["retry", "test", "remove", "replay --since=P1D"].map((name): [string[], string] => [
+    ["outgoing", ...name.split(" "), "nix"],
+    "There is no endpoint nix.",
+  ]),
+])("refuses what would show, write or do nothing true: %s", async (args, message) => {
   expect(await run(args)).toBe(2);
-  expect(stderr).toContain(`order-mirror: ${message}`);
+  expect(stderr).toContain(message);
   expect(stdout).toBe("");
 });
 
@@ -179,24 +189,29 @@ it("lists orders, the latest change first", async () => {
   expect(await listed()).toEqual(["C", "B", "A"]);
   expect(await listed("--source", "live", "--limit", "1")).toEqual(["B"]);
   expect(await listed("--status", "created")).toEqual(["C", "A"]);
+  expect(await run(["orders", "--limit", "4"])).toBe(0);
+  expect(stderr).toBe("");
+  expect(await run(["orders", "--limit", "3"])).toBe(0);
+  expect(stderr).toBe("There may be more; --limit shows up to 10000.\n");
   expect(await run(["orders", "--source", "test"])).toBe(0);
   expect(stdout).toMatch(/^source +reference .*\ntest +C +created +2026-01-01T00:00:03Z\n$/);
 });
 
-it.each([[["tail", "--order", "TWO"]], [["erase", "TWO", "--yes"]]])(
-  "names the orders that a name means, where one is meant: %j",
-  async (args) => {
-    for (const sourceId of ["live", "test"]) {
-      await addSource(database.pool, sourceId);
-      await insertOrder(database.pool, sourceId, orderText({ reference: "TWO" }));
-      onTestFinished(async () => void (await database.pool.query("delete from mirror.orders")));
-    }
+it("a name that several orders have means all, or is refused where one is meant", async () => {
+  for (const sourceId of ["live", "test"])
+    await insertOrder(database.pool, sourceId, orderText({ reference: "TWO" }));
+  expect(await run(["refetch", "TWO"])).toBe(0);
+  expect(stdout.match(/^Order TWO of source (?:live|test) will be read again/gm)).toHaveLength(2);
+  for (const args of [
+    ["tail", "--order", "TWO"],
+    ["erase", "TWO", "--yes"],
+  ]) {
     expect(await run(args)).toBe(2);
     expect(stderr).toMatch(
       /^order-mirror: TWO matches several orders\.\n {2}fix: .* TWO of \w+, TWO of \w+\.\n$/,
     );
-  },
-);
+  }
+});
 
 it("says when an order has more observations than it shows", async () => {
   const observe = (count: number) =>
@@ -227,4 +242,24 @@ it("status shows what is not a problem yet to people and to programs", async () 
   expect(young?.beginning).toContainEqual(
     expect.objectContaining({ name: "OrderMirrorNoLeader", subject: "young", severity: "critical" }),
   );
+});
+
+it("psql gets the password by its environment, which others on this machine cannot read", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-psql-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(path.join(folder, "psql"), '#!/bin/sh\necho "$@ $PGPASSWORD"\nexit 3\n', { mode: 0o755 });
+  const env = { PATH: `${folder}:${process.env["PATH"]}` };
+  const { password } = new URL(database.url);
+  const shown = await runProgram(["psql", "-c", "select 1"], { DATABASE_URL: database.url, ...env });
+  const address = database.url.replace(`:${password}@`, "@");
+  expect(shown).toMatchObject({ code: 3, stdout: `-c select 1 --dbname ${address} ${password}\n` });
+});
+
+it("config names unknown variables, and prints no secret", async () => {
+  const env = { OPS_PASWORD: "x", API_TOKENS: "a-token-of-nobody-else@live" };
+  const shown = await runCommand(["config"], { databaseUrl: database.url, env });
+  expect(shown).toMatchObject({ code: 0, stderr: expect.stringContaining("did you mean OPS_PASSWORD?") });
+  expect(shown.stdout).toMatch(/^API_TOKENS +/m);
+  for (const secret of ["a-token-of", new URL(database.url).password])
+    expect(shown.stdout).not.toContain(secret);
 });

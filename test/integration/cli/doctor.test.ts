@@ -8,6 +8,7 @@ import { loadConfig } from "../../../src/config/environment.ts";
 import { openServedMirror } from "../../support/mirror/served.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { withDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
@@ -26,6 +27,8 @@ afterAll(async () => {
   await postgres.remove();
 });
 
+/** Nobody listens there. */
+const nowhere = `127.0.0.1:${await findFreePort()}`;
 const HOUR = 3_600_000_000_000n;
 const now = () => systemClock.now();
 
@@ -104,23 +107,6 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([expect.stringMatching(/^queue: .*allkeys-lru.*→ .*noeviction/)]);
   });
 
-  it("reports a key of the wrong mode by its infix", async () => {
-    const { findings, skipped } = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_test_sandbox" }));
-    expect(troubles(findings)).toEqual([
-      expect.stringMatching(
-        /^configuration: DELIVERY_LIVE_API_KEY belongs to live mode but holds a test key.*→ Replace it/,
-      ),
-    ]);
-    expect(skipped).toContain("postgres");
-  });
-
-  it("reports a key that the provider does not know", async () => {
-    const unknown = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_live_unknown" }));
-    expect(troubles(unknown.findings)).toEqual([
-      expect.stringMatching(/^provider: live: the provider does not know the key\. → Copy/),
-    ]);
-  });
-
   it("reports a clock that is off by a minute", async () => {
     await fetch(`${sandbox.url}/_sandbox/faults`, { method: "POST", body: '{"clockSkewMs":60000}' });
     onTestFinished(async () => {
@@ -149,17 +135,6 @@ describe("doctor", () => {
       expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
     ]);
     expect(skipped).toContain("mirror");
-  });
-
-  it("reports a webhook address that cannot be reached, or where something else answers", async () => {
-    const dead = await run(makeEnv(), `http://127.0.0.1:${await findFreePort()}`);
-    expect(troubles(dead.findings)).toEqual([
-      expect.stringMatching(/^webhook endpoint: .*cannot be reached \(ECONNREFUSED\).*→ Check DNS/),
-    ]);
-    const other = await run(makeEnv(), sandbox.url);
-    expect(troubles(other.findings)).toEqual([
-      expect.stringMatching(/^webhook endpoint: .*which is not order-mirror's refusal.*→ .*let the proxy/),
-    ]);
   });
 
   it("reports an address that redirects, accepts everything, or does not know the source", async () => {
@@ -204,18 +179,47 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([lacks]);
   });
 
-  it("reports a database that is unreachable or does not exist, and then runs no other check", async () => {
-    const away = await run(makeEnv({ DATABASE_URL: `postgres://u@127.0.0.1:${await findFreePort()}/x` }));
-    expect(troubles(away.findings)).toEqual([
-      expect.stringMatching(/^postgres: .*cannot be reached.*→ Start it/),
-    ]);
-    const url = new URL(postgres.url);
-    url.pathname = "/nosuch";
-    const nosuch = await run(makeEnv({ DATABASE_URL: url.href }));
-    expect(troubles(nosuch.findings)).toEqual([
-      expect.stringMatching(/^postgres: .*no database nosuch.*→ Create/),
-    ]);
-  });
+  it.each<[what: string, says: RegExp, env: Record<string, string>, publicUrl?: string]>([
+    [
+      "a key of the wrong mode by its infix",
+      /^configuration: DELIVERY_LIVE_API_KEY belongs to live mode but holds a test key.*→ Replace it/,
+      { DELIVERY_LIVE_API_KEY: "dos_test_sandbox" },
+    ],
+    [
+      "a key that the provider does not know",
+      /^provider: live: the provider does not know the key\. → Copy/,
+      { DELIVERY_LIVE_API_KEY: "dos_live_unknown" },
+    ],
+    [
+      "a webhook address that cannot be reached",
+      /^webhook endpoint: .*cannot be reached \(ECONNREFUSED\).*→ Check DNS/,
+      {},
+      `http://${nowhere}`,
+    ],
+    [
+      "a webhook address where something else answers",
+      /^webhook endpoint: .*which is not order-mirror's refusal.*→ .*let the proxy/,
+      {},
+      sandbox.url,
+    ],
+    [
+      "a database that is unreachable",
+      /^postgres: .*cannot be reached.*→ Start it/,
+      { DATABASE_URL: `postgres://u@${nowhere}/x` },
+    ],
+    [
+      "a database that does not exist",
+      /^postgres: .*no database nosuch.*→ Create/,
+      { DATABASE_URL: withDatabase(postgres.url, "nosuch") },
+    ],
+  ])(
+    "reports %s, and without a configuration or a database runs no other check",
+    async (_, says, env, publicUrl) => {
+      const { findings, skipped } = await run(makeEnv(env), publicUrl);
+      expect(troubles(findings)).toEqual([expect.stringMatching(says)]);
+      expect(skipped.includes("mirror")).toBe(/^(?:configuration|postgres)/.test(says.source.slice(1)));
+    },
+  );
 });
 
 it("lets no check delay the others", async () => {
