@@ -1,11 +1,11 @@
-import { createServer } from "node:http";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { createDatabase, withDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { listenHere } from "../../support/http/serve.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
@@ -107,43 +107,11 @@ describe("an unavailable server exits with 75, in one sentence with the fix", ()
   });
 
   it("the port taken", async () => {
-    const server = createTcpServer();
-    const port = await listenAnywhere(server);
+    const { port, close } = await listenHere(createServer());
     const ending = await runProgram(["up"], { ...PROVIDER, DATABASE_URL: database.url, PORT: String(port) });
-    await new Promise((resolve) => server.close(resolve));
+    await close();
     expect(ending).toMatchObject({ code: 75, stdout: "" });
     expect(ending.stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
     expect(ending.stderr).toContain("set PORT");
   });
 });
-
-it("a provider that refuses the key is reported once, while webhooks are still received", async () => {
-  const provider = createServer((_req, res) => {
-    res.writeHead(401, { "content-type": "application/json" });
-    res.end(
-      JSON.stringify({ error: { code: "invalid_api_key", message: "Unknown key" }, request_id: "req_1" }),
-    );
-  });
-  const port = await listenAnywhere(provider);
-  const up = startProgram(["up"], {
-    ...PROVIDER,
-    DELIVERY_BASE_URL: `http://127.0.0.1:${port}`,
-    POLL_INTERVAL_SECONDS: "1",
-    DATABASE_URL: database.url,
-    PORT: "0",
-    LOG_FORMAT: "json",
-  });
-  await up.waitFor(/invalid_api_key|refuses? the (API )?key/);
-  const web = await up.waitFor(/"url":"(http:[^"]+)".*"msg":"web is ready"/);
-  const ready = await fetch(`${web[1]}/readyz`);
-  expect(ready.status).toBe(200);
-  const ending = await up.stop("SIGTERM");
-  expect(ending.signal ?? ending.code).toBe("SIGTERM");
-  expect(ending.stderr).not.toContain("dos_live_0123456789");
-  await new Promise((resolve) => provider.close(resolve));
-});
-
-async function listenAnywhere(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return (server.address() as AddressInfo).port;
-}

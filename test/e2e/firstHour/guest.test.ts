@@ -8,7 +8,6 @@ import { pathToFileURL } from "node:url";
 import express5 from "express";
 import fastify from "fastify";
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
-import type * as Client from "../../../src/client/mirrorClient.ts";
 import type * as Library from "../../../src/mirror/createMirror.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
@@ -35,9 +34,7 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-guest-"));
 await installPacked(folder, ["express", "fastify"]);
 const { resolve } = createRequire(path.join(folder, "program.js"));
-const load = async (name: string): Promise<unknown> => import(pathToFileURL(resolve(name)).href);
-const { createMirror } = (await load("order-mirror")) as typeof Library;
-const { createMirrorClient } = (await load("order-mirror/mirror")) as typeof Client;
+const { createMirror } = (await import(pathToFileURL(resolve("order-mirror")).href)) as typeof Library;
 /** No types are published under this name; of what is used here, it has those of its successor. */
 const require = createRequire(import.meta.url);
 const express4 = require("express4") as typeof express5;
@@ -290,23 +287,6 @@ it("takes each option as the value that it is", async () => {
     name: "ConfigurationError",
     message: expect.stringMatching(/^apiTokens has a token \(number 1\) that is not/) as string,
   });
-});
-
-it("has a client that waits beside its deadline, and passes on what the mirror says", async () => {
-  const baseUrl = `${await serveShop(chain(all(mirror)))}/v1`;
-  const client = createMirrorClient({ baseUrl, token: TOKEN, deadlineMs: 1_000 });
-  const { json } = await sandbox.ask("POST", "/v1/orders", { body: orderBody() });
-  const { reference } = json as { reference: string };
-  await expect(client.order(reference)).rejects.toMatchObject({ failure: "not_found" });
-  const made = await fetch(`${baseUrl}/orders`, {
-    method: "POST",
-    headers: WRITE,
-    body: JSON.stringify(orderBody()),
-  });
-  const { order } = await client.order(((await made.json()) as { reference: string }).reference);
-  const waited = await client.order(order.reference, { updatedAfter: order.updatedAt, wait: 2 });
-  expect(waited.order).toEqual(order);
-  await expect(client.orders({ status: "zz" }).pages().next()).rejects.toThrow(/status/);
 });
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000);

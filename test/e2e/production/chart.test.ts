@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { SETTINGS } from "../../../src/config/settings.ts";
-import { ROOT } from "../../support/programs/program.ts";
+import { has, ROOT } from "../../support/programs/program.ts";
 
 const run = promisify(execFile);
 const VARIABLES = Object.values(SETTINGS).map(({ variable }) => variable);
@@ -21,15 +21,6 @@ if (!canRender)
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
   console.warn("NOT RUN: the Helm chart; install helm, or golang-go and the libraries of .ci/run.");
 
-function has(program: string): boolean {
-  try {
-    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 interface Labels {
   readonly [name: string]: string;
 }
@@ -41,7 +32,6 @@ interface Probe {
   readonly httpGet: { path: string; port: string };
 }
 interface Container {
-  readonly name: string;
   readonly args: readonly string[];
   readonly image: string;
   readonly env?: readonly { name: string; value: string }[];
@@ -55,9 +45,8 @@ interface Container {
 }
 /** The parts of objects that the tests read. */
 interface KubernetesObject {
-  readonly apiVersion: string;
   readonly kind: string;
-  readonly metadata: { name: string; labels: Labels; annotations?: Labels };
+  readonly metadata: { name: string; labels: Labels };
   readonly data?: Labels;
   readonly spec?: {
     readonly selector?: Selector;
@@ -66,11 +55,7 @@ interface KubernetesObject {
     readonly egress?: unknown;
     readonly template?: {
       metadata: { labels: Labels };
-      spec: {
-        containers: readonly Container[];
-        volumes: readonly { name: string }[];
-        securityContext: object;
-      };
+      spec: { containers: readonly Container[]; securityContext: object };
     };
     readonly groups?: unknown;
   };

@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -13,7 +13,7 @@ import {
   startDebianPostgres,
   type DebianPostgres,
 } from "../../support/servers/debianPostgres.ts";
-import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { findProgram, has, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
@@ -21,14 +21,6 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 const run = promisify(execFile);
 const PROCESSES = ["web", "worker", "poller"] as const;
 const UNITS = path.join(ROOT, "deploy/systemd");
-const has = (program: string) => {
-  try {
-    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-};
 const canRun = hasDebianPostgres && canStartRedis;
 for (const [program, what] of [
   [canRun ? "sh" : "postgresql, redis-server", "the commands of docs/production.md"],

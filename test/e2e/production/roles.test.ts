@@ -234,21 +234,10 @@ it("web, worker and poller do their work with the rights of their own roles", as
   expect(await listRefusals()).toEqual([]);
 });
 
+// What web may write: integration/database/logins.
 describe("no process can do another process's work", () => {
   it.each<[Login, string]>([
-    ["web", "update mirror.orders set status = 'cancelled'"],
-    ["web", "delete from mirror.orders"],
-    ["web", "insert into mirror.orders (source_id, reference) values ('live', 'X')"],
-    ["web", "update mirror.inbox set body = ''"],
-    ["web", "delete from mirror.inbox"],
-    ["web", "delete from mirror.history"],
-    ["web", "delete from mirror.changes"],
-    ["web", "update mirror.ops_actions set action = 'x'"],
-    ["web", "delete from mirror.ops_actions"],
-    ["web", "update mirror.poll_state set safe_through = 1"],
-    ["web", "update mirror.sources set mode = 'test'"],
     ["worker", "insert into mirror.inbox (source_id) values ('live')"],
-    ["web", "update mirror.sources set removed_position = 1"],
     ["worker", "update mirror.inbox set source_id = 'test'"],
     ["worker", "delete from mirror.orders"],
     ["worker", "update mirror.history set verdict = 'applied'"],

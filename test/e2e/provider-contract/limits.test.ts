@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { readRemaining } from "../../../src/provider/rateHeaders.ts";
 import { openTarget, orderFor, type Caller, type RawAnswer } from "../../support/contract/contractTarget.ts";
 
@@ -15,7 +15,7 @@ const remaining = ({ headers }: RawAnswer, policy: string) =>
   readRemaining(headers).find((entry) => entry.policy === policy);
 const names = (entries: readonly { policy: string }[]) => entries.map(({ policy }) => policy).sort();
 const askMany = (count: number, ask: () => Promise<RawAnswer>) =>
-  Promise.all(Array.from({ length: count }, ask));
+  Promise.all(Array.from({ length: count }, () => ask()));
 const byStatus = (answers: readonly RawAnswer[], status: number) =>
   answers.filter((answer) => answer.status === status);
 /** Advances the clock until all counters are reset. */
@@ -86,68 +86,47 @@ describe("rate headers", () => {
 });
 
 describe("order-list: 20 per 10 seconds", () => {
-  let answers: RawAnswer[];
-  let other: { live: RawAnswer; secondKey: RawAnswer; branches: RawAnswer; organization: RawAnswer };
-  beforeAll(async () => {
+  const list = (caller = target.test) => caller.ask("GET", "/v1/orders?limit=1");
+
+  it("lets 20 pass and refuses the rest with 429, the seconds to wait and a message that names the policy", async () => {
     await windowPasses();
-    answers = await askMany(25, () => target.test.ask("GET", "/v1/orders?limit=1"));
-    other = {
-      live: await target.live.ask("GET", "/v1/orders?limit=1"),
-      secondKey: await target.testSecond.ask("GET", "/v1/orders?limit=1"),
-      branches: await target.test.ask("GET", "/v1/branches"),
-      organization: await target.other.ask("GET", "/v1/orders?limit=1"),
-    };
-  });
-
-  it("lets 20 pass and refuses the rest with 429 rate_limit_exceeded", () => {
+    const answers = await askMany(25, list);
     expect(byStatus(answers, 200)).toHaveLength(20);
-    expect(byStatus(answers, 429).map(({ code }) => code)).toEqual(
-      Array.from({ length: 5 }, () => "rate_limit_exceeded"),
-    );
-  });
-
-  it("sends Retry-After in seconds, and a message that names the policy", () => {
-    for (const { headers, body } of byStatus(answers, 429)) {
-      expect(headers.get("retry-after")).toMatch(/^\d+$/);
-      expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
-      expect(Number(headers.get("retry-after"))).toBeLessThanOrEqual(10);
+    const refused = byStatus(answers, 429);
+    expect(refused).toHaveLength(5);
+    for (const answer of refused) {
+      const { code, headers, body } = answer;
+      expect(code).toBe("rate_limit_exceeded");
+      expect(headers.get("retry-after")).toMatch(/^([1-9]|10)$/);
       expect(JSON.stringify(body)).toContain("order-list");
       expect(body["request_id"]).toEqual(expect.any(String));
+      expect(remaining(answer, "order-list")?.remaining).toBe(0);
     }
   });
 
-  it("shows no remaining requests with the refusal", () => {
-    for (const answer of byStatus(answers, 429)) expect(remaining(answer, "order-list")?.remaining).toBe(0);
-  });
-
-  it("counts all keys of the organization together", () => {
-    expect(other.secondKey.status).toBe(429);
-  });
-
-  it("counts test mode, live mode and organizations separately", () => {
-    expect(other.live.status).toBe(200);
-    expect(other.organization.status).toBe(200);
-  });
-
-  it("does not limit other endpoints", () => {
-    expect(other.branches.status).toBe(200);
+  it("counts all keys of an organization and mode together, others apart, and no other endpoints", async () => {
+    const { test, testSecond, live, other } = target;
+    expect((await list(testSecond)).status).toBe(429);
+    expect((await list(live)).status).toBe(200);
+    expect((await list(other)).status).toBe(200);
+    expect((await test.ask("GET", "/v1/branches")).status).toBe(200);
   });
 
   it("lets a request pass again once Retry-After is over", async () => {
-    const refused = await target.test.ask("GET", "/v1/orders?limit=1");
+    const refused = await list();
     expect(refused.status).toBe(429);
     await target.control.passTime(Number(refused.headers.get("retry-after")) * 1_000);
-    expect((await target.test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
+    expect((await list()).status).toBe(200);
   });
 
   it("deducts early requests from the next window", async () => {
     await windowPasses();
     await windowPasses();
-    await askMany(20, () => target.test.ask("GET", "/v1/orders?limit=1"));
-    const early = await askMany(8, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    await askMany(20, list);
+    const early = await askMany(8, list);
     const waits = early.map(({ headers }) => Number(headers.get("retry-after")));
     await target.control.passTime(Math.max(...waits) * 1_000);
-    const next = await askMany(20, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    const next = await askMany(20, list);
     const passed = byStatus(next, 200).length;
     expect(passed).toBeGreaterThan(0);
     expect(passed).toBeLessThan(20);

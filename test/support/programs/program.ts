@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess, execFile } from "node:child_process";
+import { spawn, spawnSync, type ChildProcess, execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import path from "node:path";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
@@ -7,6 +7,9 @@ import { WEBHOOK_SECRET } from "../signing/signing.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
+/** Tells whether this machine has a program. */
+export const has = (program: string) =>
+  spawnSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" }).status === 0;
 /** Variables of the machine that a program needs, without those of the product. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
 /** For a busy machine; otherwise it starts in a second. */
