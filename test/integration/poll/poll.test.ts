@@ -179,6 +179,14 @@ it("sends no request once its lease may have expired", async () => {
   expect(await readCoverage()).toEqual([]);
 });
 
+it("reads its window again in another term when it could not record it", async () => {
+  const poller = makeSut();
+  provider.before = async () => void (await pool.query("delete from mirror.leases"));
+  expect(await poll(poller)).toMatchObject({ outcome: "lease_lost" });
+  provider.before = () => undefined;
+  expect(await poll(poller)).toMatchObject({ outcome: "polled" });
+});
+
 it("reads nothing while it is paused, lets others lead, and goes on where it was", async () => {
   const poller = makeSut();
   await poll(poller);
