@@ -26,22 +26,19 @@ import { emptying, makeRead } from "../../support/mirror/tables.ts";
 const { pool, read } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 await addSource(pool, "other");
 
+let lease: Lease;
+
 beforeEach(async () => {
-  await pool.query(
-    emptying(
-      "leases poll_state coverage refetches coverage_breaches orders history quarantine period_requests",
-    ),
-  );
+  await pool.query(emptying("refetches coverage_breaches orders history quarantine period_requests"));
+  await begin(0n);
 });
 
-const TTL = { ttlMs: 15_000 };
-const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
-  const lease = await acquireLease(pool, { name: "poll:live", holder, ttlMs });
-  if (lease === undefined) throw new Error("the lease is taken");
-  return lease;
-};
-const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
-  beginPolling(pool, lease, { sourceId: "live", ...state });
+/** A source without windows, with a history from then on, and its leader. */
+async function begin(historySince: bigint): Promise<void> {
+  await pool.query(emptying("leases poll_state coverage"));
+  lease = (await acquireLease(pool, { name: "poll:live", holder: "a", ttlMs: 15_000 }))!;
+  await beginPolling(pool, lease, { sourceId: "live", historySince, polledThrough: historySince });
+}
 interface Shown {
   readonly listed?: readonly string[] | null;
   readonly orders?: number;
@@ -49,17 +46,17 @@ interface Shown {
 /** Whatever was walked so far. */
 const ALL = 2n ** 62n;
 /** A window that was walked to its end, and then the head sweep that makes it a proof. */
-const walk = (lease: Lease, window: Window, { listed = null, orders = 1 }: Shown = {}, sweep = "proof") =>
+const walk = (window: Window, { listed = null, orders = 1 }: Shown = {}, sweep = "proof") =>
   recordWalked(pool, lease, {
     sourceId: "live",
     sweep,
     read: makeRead(window, { orders, durationMs: 5, listed }),
   });
-const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
+const head = (more: Partial<HeadWindow> = {}) =>
   commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, orders: 0, closes: ALL, ...more });
-const prove = async (lease: Lease, since: bigint, until: bigint) => {
-  await walk(lease, { since, until });
-  return head(lease);
+const prove = async (since: bigint, until: bigint) => {
+  await walk({ since, until });
+  return head();
 };
 /** Windows of another source, proved and walked, which count for nothing. */
 const coverOther = () =>
@@ -67,41 +64,41 @@ const coverOther = () =>
     `insert into mirror.coverage (source_id, since, until, sweep, proved, awaits_head, fence, requests, orders)
      select 'other', 0, 1000, 'proof', proved, not proved, 0, 1, 1 from unnest(array[true, false]) as proved`,
   );
-const CYCLE = { sourceId: "live", mode: "live", provider: "ours", quietMs: 0, marginSeconds: 300 } as const;
+const CYCLE = {
+  sourceId: "live",
+  mode: "live",
+  provider: "ours",
+  intervalMs: 30_000,
+  quietMs: 0,
+  marginSeconds: 300,
+} as const;
 
 it("a window cannot be committed while the lease changes hands", async () => {
-  const old = await lead("old");
-  await begin(old);
   const taking =
     "update mirror.leases set holder = 'new', fence = fence + 1, expires_at = now() + interval '1 h'";
   const late = beside(
     pool,
     (taker) => taker.query(taking),
-    () => head(old),
+    () => head(),
   );
   await expect(late).rejects.toThrow(LeaseLostError);
 });
 
 describe("a cycle", () => {
   it("does not start while the source is paused, or belongs to another mode or provider", async () => {
-    const lease = await lead();
-    await begin(lease);
-    const cycle = { ...CYCLE, intervalMs: 30_000 };
     await pool.query("update mirror.sources set paused_at = now()");
-    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "paused" });
+    expect(await beginCycle(pool, lease, CYCLE)).toMatchObject({ kind: "paused" });
     await pool.query("update mirror.sources set paused_at = null, provider = 'another'");
-    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "foreign" });
-    expect(await beginCycle(pool, lease, { ...cycle, mode: "test", provider: "another" })).toMatchObject({
+    expect(await beginCycle(pool, lease, CYCLE)).toMatchObject({ kind: "foreign" });
+    expect(await beginCycle(pool, lease, { ...CYCLE, mode: "test", provider: "another" })).toMatchObject({
       kind: "foreign",
     });
     await pool.query("update mirror.sources set provider = null");
-    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "begun" });
+    expect(await beginCycle(pool, lease, CYCLE)).toMatchObject({ kind: "begun" });
   });
   it("is not delayed by a last start in the future, after the clock was set back", async () => {
-    const lease = await lead();
-    await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
-    expect(await beginCycle(pool, lease, { ...CYCLE, intervalMs: 30_000 })).toMatchObject({
+    expect(await beginCycle(pool, lease, CYCLE)).toMatchObject({
       kind: "begun",
     });
   });
@@ -109,24 +106,20 @@ describe("a cycle", () => {
 
 describe("the ledger", () => {
   it("makes proofs of walked windows only with a head sweep that reaches back to their end", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 0n });
-    await walk(lease, { since: 0n, until: 20n });
+    await walk({ since: 0n, until: 20n });
     expect(await readWalked(pool, "live")).toEqual({ upTo: expect.any(BigInt) as unknown, reach: 20n });
-    expect(await head(lease, { closes: null, cursor: 7n })).toMatchObject({
+    expect(await head({ closes: null, cursor: 7n })).toMatchObject({
       polledThrough: 7n,
       safeThrough: null,
     });
-    expect(await head(lease, { since: 21n })).toMatchObject({ safeThrough: null });
-    expect(await head(lease, { since: 20n })).toMatchObject({ safeThrough: 20n });
+    expect(await head({ since: 21n })).toMatchObject({ safeThrough: null });
+    expect(await head({ since: 20n })).toMatchObject({ safeThrough: 20n });
     expect(await readWalked(pool, "live")).toEqual({ upTo: null, reach: null });
   });
   it("counts no window of another source, whatever it is", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 0n });
     await coverOther();
     expect(await readWalked(pool, "live")).toEqual({ upTo: null, reach: null });
-    expect((await prove(lease, 0n, 5n)).safeThrough).toBe(5n);
+    expect((await prove(0n, 5n)).safeThrough).toBe(5n);
     expect(
       await read("select proved, awaits_head from mirror.coverage where source_id = 'other' order by proved"),
     ).toEqual([
@@ -135,14 +128,11 @@ describe("the ledger", () => {
     ]);
   });
   it("lowers history_since to the start of what is proved without a gap", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 100n, polledThrough: 0n });
-    expect(await prove(lease, 50n, 80n)).toMatchObject({ historySince: 100n });
-    expect(await prove(lease, 80n, 100n)).toMatchObject({ historySince: 50n });
+    await begin(100n);
+    expect(await prove(50n, 80n)).toMatchObject({ historySince: 100n });
+    expect(await prove(80n, 100n)).toMatchObject({ historySince: 50n });
   });
   it("closes a breach only when all of its period is proved again", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 0n });
     await pool.query(
       `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
        values ('live', 10, 30, 'missed_change', 'R1', 20, 'poll', '')`,
@@ -150,18 +140,18 @@ describe("the ledger", () => {
     await coverOther();
     const readReproved = async () =>
       (await read("select reproved_at::text as at from mirror.coverage_breaches"))[0]?.["at"];
-    await prove(lease, 0n, 20n);
+    await prove(0n, 20n);
     expect(await readReproved()).toBeNull();
-    await prove(lease, 20n, 30n);
+    await prove(20n, 30n);
     const reprovedAt = await readReproved();
     expect(reprovedAt).not.toBeNull();
     // It was then, however often it is proved since.
-    await prove(lease, 0n, 30n);
+    await prove(0n, 30n);
     expect(await readReproved()).toBe(reprovedAt);
   });
   describe("when the list omits an order of the mirror", () => {
     const WINDOW = { since: 0n, until: 10n };
-    const omit = (lease: Lease, orders = 1) => walk(lease, WINDOW, { listed: [], orders });
+    const omit = (orders = 1) => walk(WINDOW, { listed: [], orders });
     const readDoubt = async () =>
       (
         await read(
@@ -183,8 +173,6 @@ describe("the ledger", () => {
     }
     /** With an order that a read has shown, or, without a horizon, an event alone claims. */
     const setUp = async (horizon: number | null = 5) => {
-      const lease = await lead();
-      await begin(lease);
       await pool.query("update mirror.poll_state set margin_seconds = 300");
       await pool.query(
         `insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at,
@@ -196,62 +184,61 @@ describe("the ledger", () => {
       await pool.query(`
         insert into mirror.refetches (source_id, reference, reason, missed_at) values ('other', 'R1', '', 1);
         insert into mirror.quarantine (source_id, via, reference, reason) values ('other', 'refetch', 'R1', '')`);
-      return lease;
     };
 
     it("doubts no whole list because of what events alone claim", async () => {
-      const lease = await setUp(null);
-      await omit(lease, 0);
-      await head(lease);
+      await setUp(null);
+      await omit(0);
+      await head();
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
       // Nor once two answers have shown that there is none.
       await pool.query(`insert into mirror.history (source_id, reference, via, verdict)
         values ('live', 'R1', 'webhook', 'applied'), ('live', 'R1', 'refetch', 'gone')`);
       await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
-      await omit(lease, 0);
-      await head(lease);
+      await omit(0);
+      await head();
       expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
     });
     it.each([5, null])("proves nothing and asks for it, until it is gone (horizon: %s)", async (horizon) => {
-      const lease = await setUp(horizon);
-      await omit(lease);
-      await walk(lease, { since: 10n, until: 20n });
-      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
+      await setUp(horizon);
+      await omit();
+      await walk({ since: 10n, until: 20n });
+      expect(await head()).toMatchObject({ safeThrough: null, isListDoubted: true });
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
       expect(await readDoubt()).toEqual({ doubted: true, emptied: false });
       expect(await read("select from mirror.coverage")).toEqual([]);
       // A head sweep that closes no window shows nothing of the doubt.
-      expect(await head(lease)).toMatchObject({ isListDoubted: true });
+      expect(await head()).toMatchObject({ isListDoubted: true });
       await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
-      await omit(lease);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await omit();
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
     });
     it("proves again, and remembers nothing, once a single read has shown it a margin after", async () => {
-      const lease = await setUp();
+      await setUp();
       // As a clock that was wrong has put it off.
       await requestRefetches(pool, { sourceId: "live", references: ["R1"], reason: "asked" });
       await pool.query("update mirror.refetches set next_attempt_at = now() + interval '6 hours'");
-      await omit(lease);
-      await head(lease);
+      await omit();
+      await head();
       await showSingly();
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: false }]);
-      await omit(lease);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await omit();
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await ask()).toEqual([]);
       // The proof knows that it is never listed.
-      await omit(lease);
-      expect(await head(lease)).toMatchObject({ isListDoubted: false });
+      await omit();
+      expect(await head()).toMatchObject({ isListDoubted: false });
       expect(await ask()).toEqual([]);
       // It was made by pages that showed others, and says nothing of pages that show none.
-      await omit(lease, 0);
-      expect(await head(lease, { orders: 1 })).toMatchObject({ isListDoubted: true });
+      await omit(0);
+      expect(await head({ orders: 1 })).toMatchObject({ isListDoubted: true });
     });
     it("waits a day where the pages of a window show no other order, although the list shows others", async () => {
-      const lease = await setUp();
+      await setUp();
       const omitAll = async () => {
-        await omit(lease, 0);
-        return (await head(lease, { orders: 1 })).isListDoubted;
+        await omit(0);
+        return (await head({ orders: 1 })).isListDoubted;
       };
       await omitAll();
       const readSince = () => read("select list_doubted_at::text from mirror.poll_state");
@@ -270,89 +257,87 @@ describe("the ledger", () => {
         const failure = { sourceId: "live", refetch: refetch!, error: "away", firstWaitMs: 0 };
         await noteRefetchFailure(pool, failure);
       };
-      const isDoubted = async (lease: Lease) => {
-        await omit(lease);
-        return (await head(lease)).isListDoubted;
+      const isDoubted = async () => {
+        await omit();
+        return (await head()).isListDoubted;
       };
-      const claimed = await setUp(null);
-      expect(await isDoubted(claimed)).toBe(true);
+      await setUp(null);
+      expect(await isDoubted()).toBe(true);
       await fail();
-      expect(await isDoubted(claimed)).toBe(false);
+      expect(await isDoubted()).toBe(false);
       expect(await ask()).toEqual([{ reference: "R1", unconfirmed: true }]);
       await pool.query("update mirror.orders set settled = true, horizon = 5; delete from mirror.coverage");
-      expect(await isDoubted(claimed)).toBe(true);
+      expect(await isDoubted()).toBe(true);
       for (let failures = 2; failures <= 5; failures += 1) await fail();
-      expect(await isDoubted(claimed)).toBe(false);
+      expect(await isDoubted()).toBe(false);
       await pool.query("update mirror.quarantine set inbox_seq = 1; delete from mirror.coverage");
-      expect(await isDoubted(claimed)).toBe(true);
+      expect(await isDoubted()).toBe(true);
     });
     it("counts of a window what is still in it, and doubts an empty one that single reads have emptied", async () => {
-      const lease = await setUp();
+      await setUp();
       const move = (version: number) =>
         pool.query("update mirror.orders set version = $1, horizon = $1, observed_at = $1", [version]);
       // Where there is nothing to show, nothing is missing.
-      await walk(lease, { since: 40n, until: 50n }, { listed: [], orders: 0 });
-      expect(await head(lease)).toMatchObject({ isListDoubted: false });
-      await omit(lease);
+      await walk({ since: 40n, until: 50n }, { listed: [], orders: 0 });
+      expect(await head()).toMatchObject({ isListDoubted: false });
+      await omit();
       await move(15);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
-      await walk(lease, { since: 10n, until: 20n }, { listed: [] });
-      expect(await head(lease)).toMatchObject({ isListDoubted: true });
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await walk({ since: 10n, until: 20n }, { listed: [] });
+      expect(await head()).toMatchObject({ isListDoubted: true });
       await showSingly();
       await move(25);
-      await walk(lease, { since: 10n, until: 20n }, { listed: [], orders: 0 });
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: true });
+      await walk({ since: 10n, until: 20n }, { listed: [], orders: 0 });
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: true });
       expect(await readDoubt()).toEqual({ doubted: true, emptied: true });
     });
     it("says nothing of orders where the pages had too many to keep", async () => {
-      const lease = await setUp();
-      await walk(lease, WINDOW, { listed: null });
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await setUp();
+      await walk(WINDOW, { listed: null });
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: false });
     });
     it.each([
       ["when single reads show them", async () => undefined],
       ["when they are gone since", () => pool.query("update mirror.orders set gone_at = now(), horizon = 6")],
     ])("doubts a list that shows none of its orders for a day, also %s", async (_, happen) => {
-      const lease = await setUp();
+      await setUp();
       await pool.query(
         `insert into mirror.history (source_id, reference, via, verdict) values ('live', 'R1', 'poll', 'applied')`,
       );
-      await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
+      await omit(0);
+      expect(await head()).toMatchObject({ safeThrough: null, isListDoubted: true });
       await showSingly();
       await happen();
-      await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: null, isListDoubted: true });
+      await omit(0);
+      expect(await head()).toMatchObject({ safeThrough: null, isListDoubted: true });
       expect(await readDoubt()).toEqual({ doubted: true, emptied: true });
       await pool.query("update mirror.poll_state set list_emptied_at = list_emptied_at - interval '1 day'");
       await pool.query("update mirror.refetches set omitted_at = omitted_at - interval '1 day'");
-      await omit(lease, 0);
-      expect(await head(lease)).toMatchObject({ safeThrough: 10n, isListDoubted: false });
+      await omit(0);
+      expect(await head()).toMatchObject({ safeThrough: 10n, isListDoubted: false });
       expect(await readDoubt()).toEqual({ doubted: false, emptied: true });
       // What it shows then ends the emptiness.
-      await walk(lease, { since: 10n, until: 20n });
-      await head(lease);
+      await walk({ since: 10n, until: 20n });
+      await head();
       expect(await readDoubt()).toEqual({ doubted: false, emptied: false });
     });
     it("counts for a request only its own windows that prove nothing", async () => {
-      const lease = await setUp();
+      await setUp();
       await pool.query(
         `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state)
          values ('live', 'verification', 0, 20, 0, 'running')`,
       );
       const readUnproved = () => read("select unproved from mirror.period_requests");
-      await omit(lease);
-      await head(lease);
+      await omit();
+      await head();
       expect(await readUnproved()).toEqual([{ unproved: 0 }]);
-      await walk(lease, WINDOW, { listed: [] }, "verify");
-      await walk(lease, { since: 20n, until: 30n }, {}, "backfill");
-      await head(lease);
+      await walk(WINDOW, { listed: [] }, "verify");
+      await walk({ since: 20n, until: 30n }, {}, "backfill");
+      await head();
       expect(await readUnproved()).toEqual([{ unproved: 1 }]);
     });
   });
   it("ends a request when its own windows are closed, whatever else is walked meanwhile", async () => {
-    const lease = await lead();
-    await begin(lease);
     await pool.query(
       `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, state)
        values ('live', 'verification', 0, 10, 0, 'running')`,
@@ -361,38 +346,32 @@ describe("the ledger", () => {
       await finishRequests(pool, lease, "live");
       return read("select state from mirror.period_requests");
     };
-    await walk(lease, { since: 5n, until: 10n }, {}, "verify");
+    await walk({ since: 5n, until: 10n }, {}, "verify");
     const { upTo } = await readWalked(pool, "live");
     // Of the proof sweep, and of a later request.
-    await walk(lease, { since: 0n, until: 8n });
-    await walk(lease, { since: 8n, until: 20n }, {}, "backfill");
+    await walk({ since: 0n, until: 8n });
+    await walk({ since: 8n, until: 20n }, {}, "backfill");
     expect(await finish()).toEqual([{ state: "running" }]);
-    await head(lease, { closes: upTo });
+    await head({ closes: upTo });
     expect(await finish()).toEqual([{ state: "done" }]);
   });
   it("makes no proof of a window that was walked after the head sweep began", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 0n });
-    await walk(lease, { since: 0n, until: 10n });
+    await walk({ since: 0n, until: 10n });
     const { upTo } = await readWalked(pool, "live");
-    await walk(lease, { since: 10n, until: 20n });
-    expect(await head(lease, { since: 0n, closes: upTo })).toMatchObject({ safeThrough: 10n });
-    expect(await head(lease, { since: 0n })).toMatchObject({ safeThrough: 20n });
+    await walk({ since: 10n, until: 20n });
+    expect(await head({ since: 0n, closes: upTo })).toMatchObject({ safeThrough: 10n });
+    expect(await head({ since: 0n })).toMatchObject({ safeThrough: 20n });
   });
   it("records nothing under a lease that was taken before the database was restored", async () => {
-    const lease = await lead();
-    await begin(lease);
     await pool.query("update mirror.leases set server = 'before'");
-    await expect(walk(lease, { since: 0n, until: 10n })).rejects.toThrow(LeaseLostError);
-    expect(await acquireLease(pool, { name: "poll:live", holder: "b", ...TTL })).toMatchObject({
+    await expect(walk({ since: 0n, until: 10n })).rejects.toThrow(LeaseLostError);
+    expect(await acquireLease(pool, { name: "poll:live", holder: "b", ttlMs: 15_000 })).toMatchObject({
       holder: "b",
     });
   });
   it("finds the gaps, oldest or newest first", async () => {
-    const lease = await lead();
-    await begin(lease);
-    await prove(lease, 10n, 20n);
-    await prove(lease, 30n, 40n);
+    await prove(10n, 20n);
+    await prove(30n, 40n);
     const within = { since: 0n, until: 50n };
     const found = await readGaps(pool, { sourceId: "live", within, limit: 10 });
     expect(found).toEqual([
@@ -404,7 +383,7 @@ describe("the ledger", () => {
     expect(await readGaps(pool, newest)).toEqual(found.toReversed());
     expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
     expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
-    await walk(lease, { since: 40n, until: 50n });
+    await walk({ since: 40n, until: 50n });
     expect(await readGaps(pool, { ...newest, resting: [] })).toEqual(found.slice(0, 2).toReversed());
     expect(await readGaps(pool, { ...newest, resting: [{ since: 25n, until: 99n }] })).toEqual([
       { since: 20n, until: 25n },
@@ -420,16 +399,14 @@ describe("the ledger", () => {
         fc.array(window, { maxLength: 8 }),
         fc.bigInt({ min: -20n, max: 20n }),
         async (windows, from) => {
-          await pool.query(emptying("leases poll_state coverage"));
-          const lease = await lead();
-          await begin(lease, { historySince: from, polledThrough: from });
+          await begin(from);
           let expected = from;
           for (const [index, { since, until, proved }] of windows.entries()) {
             if (!proved) continue;
             const known = windows.slice(0, index + 1).filter((earlier) => earlier.proved);
             const before = expected;
             expected = safeThrough(expected, known);
-            const { safeThrough: actual, historySince } = await prove(lease, since, until);
+            const { safeThrough: actual, historySince } = await prove(since, until);
             expect(historySince).toBeLessThanOrEqual(from);
             expect(actual ?? from).toBe(expected);
             expect(expected).toBeGreaterThanOrEqual(before);

@@ -19,15 +19,9 @@ import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 const MARGIN = 100;
 const END = 1_000;
 
-interface World {
-  /** When the provider changed the order, and the error of its timestamp. */
-  readonly changes: readonly { at: number; skew: number; announced: boolean }[];
-  readonly reads: readonly { at: number; lag: number }[];
-  readonly lies: readonly { at: number; version: number }[];
-}
-
 const second = (most: number) => fc.integer({ min: 0, max: most });
-const world: fc.Arbitrary<World> = fc.record({
+const world = fc.record({
+  /** When the provider changed the order, and the error of its timestamp. */
   changes: fc.array(
     fc.record({ at: second(END), skew: fc.integer({ min: -40, max: 0 }), announced: fc.boolean() }),
     {
@@ -38,6 +32,8 @@ const world: fc.Arbitrary<World> = fc.record({
   reads: fc.array(fc.record({ at: second(END), lag: second(MARGIN - 41) }), { maxLength: 8 }),
   lies: fc.array(fc.record({ at: second(END), version: second(END) }), { maxLength: 4 }),
 });
+
+type World = typeof world extends fc.Arbitrary<infer One> ? One : never;
 
 const snapshotAt = (version: number, note: string): Snapshot => ({
   ...makeSnapshot({ reference: "R", updatedAt: "2026-03-01T00:00:00Z", more: { note } }),

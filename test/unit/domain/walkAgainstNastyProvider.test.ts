@@ -5,58 +5,53 @@ import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/
 import { provableUntil, type Window } from "../../../src/domain/window/window.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
 
-/** How this provider differs from an ideal one. Times in seconds of its own clock. */
-interface NastyBehaviour {
-  readonly seed: number;
-  /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
-  readonly sort: "ascending" | "descending" | "byReference" | "byReferenceDown" | "shuffled";
-  /** Orders of one timestamp: always in the same order, or in another one at every request. */
-  readonly ties: "stable" | "random";
-  readonly sinceInclusive: boolean;
-  readonly untilInclusive: boolean;
-  /** It truncates requested bounds to whole seconds. */
-  readonly cutsBounds: boolean;
-  /** Resolution of the timestamps that it shows, in nanoseconds. */
-  readonly granule: bigint;
-  /** It stores, filters and sorts by microseconds, and truncates them only in answers. */
-  readonly keepsFiner: boolean;
-  /** It lowers the limit to this. */
-  readonly limitMax: number;
-  /** What shows that there is more: `hasMore`, the limit that it used, or both. */
-  readonly tells: "both" | "hasMore" | "limit";
-  /** Share of the orders that it shows without a readable time. */
-  readonly unreadableShare: number;
-  readonly orders: number;
-  readonly updatesPerSecond: number;
-  readonly requestSeconds: number;
-  /** Share of changes that become visible only later, and by how much at most. */
-  readonly lateShare: number;
-  readonly lateSecondsMax: number;
-  /** Share of changes stamped in the future, and by how much at most. */
-  readonly futureShare: number;
-  readonly futureSecondsMax: number;
-  /** Machines whose clocks are wrong by up to this, in either direction. */
-  readonly skewSeconds: number;
+/**
+ * How this provider differs from an ideal one, in seconds of its own clock: in any way. `full` has realistic pages and
+ * load, `small` a tenth of that, so that thousands of runs are possible.
+ */
+function arbitraryBehaviour(extent: "small" | "full") {
+  const isFull = extent === "full";
+  return fc.record({
+    seed: fc.nat(),
+    /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
+    sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
+    /** Orders of one timestamp: always in the same order, or in another one at every request. */
+    ties: fc.constantFrom("stable", "random"),
+    sinceInclusive: fc.boolean(),
+    untilInclusive: fc.boolean(),
+    /** It truncates requested bounds to whole seconds. */
+    cutsBounds: fc.boolean(),
+    /** Resolution of the timestamps that it shows, in nanoseconds. */
+    granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
+    /** It stores, filters and sorts by microseconds, and truncates them only in answers. */
+    keepsFiner: fc.boolean(),
+    requestSeconds: fc.constantFrom(0.05, 0.5, 2),
+    /** Share of changes that become visible only later, and by how much at most. */
+    lateShare: fc.constantFrom(0, 0.03, 0.3),
+    lateSecondsMax: fc.constantFrom(1, 20, 58),
+    /** Share of changes stamped in the future, and by how much at most. */
+    futureShare: fc.constantFrom(0, 0.02),
+    futureSecondsMax: fc.constantFrom(0, 100),
+    /** Machines whose clocks are wrong by up to this, in either direction. */
+    skewSeconds: fc.constantFrom(0, 2),
+    /** What shows that there is more: `hasMore`, the limit that it used, or both. */
+    tells: fc.constantFrom("both", "hasMore", "limit"),
+    /** Share of the orders that it shows without a readable time. */
+    unreadableShare: fc.constantFrom(0, 0, 0.1, 1),
+    /** It lowers the limit to this. */
+    limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
+    orders: isFull ? fc.constantFrom<number>(500, 2_000) : fc.constantFrom<number>(15, 60, 200),
+    updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),
+  });
 }
+type NastyBehaviour = Drawn<ReturnType<typeof arbitraryBehaviour>>;
+type Drawn<Arbitrary> = Arbitrary extends fc.Arbitrary<infer One> ? One : never;
 
 interface Row {
   readonly reference: string;
   readonly place: number;
   readonly stamp: Instant;
   readonly revision: number;
-}
-
-interface ServedRow {
-  readonly reference: string;
-  readonly revision: number;
-  /** As shown; undefined where it cannot be read. */
-  readonly updatedAt: Instant | undefined;
-}
-
-interface ServedPage {
-  readonly rows: readonly ServedRow[];
-  readonly hasMore: boolean;
-  readonly limit: number;
 }
 
 const START: Instant = 1_790_000_000n * 1_000_000_000n;
@@ -135,7 +130,7 @@ class NastyProvider {
     this.#update(place, this.#keep(this.#now - seconds(agoSeconds)));
   }
 
-  list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
+  list(query: { since: Instant; until: Instant; limit: number; offset: number }) {
     this.advance(this.#behaviour.requestSeconds);
     this.requests += 1;
     const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule, tells } = this.#behaviour;
@@ -213,32 +208,6 @@ class NastyProvider {
   }
 }
 
-/** Any behaviour; `full` has realistic pages and load, `small` a tenth of that, so that thousands of runs are possible. */
-function arbitraryBehaviour(extent: "small" | "full"): fc.Arbitrary<NastyBehaviour> {
-  const isFull = extent === "full";
-  return fc.record({
-    seed: fc.nat(),
-    sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
-    ties: fc.constantFrom("stable", "random"),
-    sinceInclusive: fc.boolean(),
-    untilInclusive: fc.boolean(),
-    cutsBounds: fc.boolean(),
-    granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
-    keepsFiner: fc.boolean(),
-    requestSeconds: fc.constantFrom(0.05, 0.5, 2),
-    lateShare: fc.constantFrom(0, 0.03, 0.3),
-    lateSecondsMax: fc.constantFrom(1, 20, 58),
-    futureShare: fc.constantFrom(0, 0.02),
-    futureSecondsMax: fc.constantFrom(0, 100),
-    skewSeconds: fc.constantFrom(0, 2),
-    tells: fc.constantFrom("both", "hasMore", "limit"),
-    unreadableShare: fc.constantFrom(0, 0, 0.1, 1),
-    limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
-    orders: isFull ? fc.constantFrom(500, 2_000) : fc.constantFrom(15, 60, 200),
-    updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),
-  });
-}
-
 function seconds(count: number): bigint {
   return BigInt(Math.round(count * 1e6)) * MICRO;
 }
@@ -288,7 +257,7 @@ const scene = fc.record({
   isQuiet: fc.boolean(),
 });
 
-function begin({ behaviour, bursts, isQuiet }: typeof scene extends fc.Arbitrary<infer One> ? One : never) {
+function begin({ behaviour, bursts, isQuiet }: Drawn<typeof scene>) {
   const provider = new NastyProvider(behaviour);
   provider.advance(10);
   for (const { tenths, spreadSeconds } of bursts)

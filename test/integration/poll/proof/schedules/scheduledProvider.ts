@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { formatInstant, millisFromInstant, type Instant } from "../../../../../src/domain/order/instant.ts";
 import type { OrderSource } from "../../../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../../../src/domain/window/walk.ts";
@@ -17,55 +18,27 @@ interface State extends Shown {
   readonly since: Instant;
 }
 
-/** This provider's choices where the spec leaves them open. */
-export interface Make {
-  readonly sort: "updatedAt" | "creation";
-  readonly descending: boolean;
+/** A provider's choices where the spec leaves them open, in every combination. */
+export const arbitraryMake = fc.record({
+  sort: fc.constantFrom("updatedAt", "creation"),
+  descending: fc.boolean(),
   /** Bounds are truncated to whole seconds. */
-  readonly cutsBounds: boolean;
+  cutsBounds: fc.boolean(),
   /** Orders on a page. */
-  readonly limit: number;
+  limit: fc.constantFrom(2, 3, 50),
   /** What its reads show of the digits of a second; its events show all. */
-  readonly digits: "all" | "cut" | "rounded";
+  digits: fc.constantFrom("all", "cut", "rounded"),
   /** Its reads write times with another offset than its events. */
-  readonly offset: boolean;
+  offset: fc.boolean(),
   /** Statuses come again: an order has one of so many. */
-  readonly statuses: number;
+  statuses: fc.constantFrom(3, 1_000),
   /** The business's own identifiers of some orders are the references of others. */
-  readonly borrows: boolean;
-}
+  borrows: fc.boolean(),
+});
+export type Make = typeof arbitraryMake extends fc.Arbitrary<infer One> ? One : never;
 
 /** How: with the provider's code, as any gateway would, or with another order. */
 export type Denial = "named" | "unnamed" | "another order";
-
-/** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
-export interface ScheduledProvider extends OrderSource {
-  /** Single reads of these orders are answered as if they were absent. */
-  readonly denied: Map<string, Denial>;
-  /** Its answers show its state of that long ago. */
-  lagSeconds: number;
-  /** By how much the `Date` of its answers is ahead of its real clock. */
-  clockErrorSeconds: number;
-  /** Its lists show no more orders than this, and say that there are no more. */
-  listsAtMost: number;
-  /** Orders that cannot be read singly. */
-  readonly poisoned: Set<string>;
-  /** Orders that lists show without a readable time. */
-  readonly garbled: Set<string>;
-  /** Orders with which no page of a list can be served. */
-  readonly breaking: Set<string>;
-  /** Runs before each answer to a list request. */
-  before: () => Promise<void> | void;
-  change(reference: string, skewSeconds: number): Shown;
-  /** As restored from a backup: changes since then never happened. */
-  goBack(seconds: number): void;
-  /** Lists and single reads show every order again. */
-  heal(): void;
-  /** Its current state, regardless of the lag. */
-  truth(): Map<string, Shown>;
-  /** Every change that it has made and not taken back, the current states too. */
-  history(): (Shown & { readonly reference: string })[];
-}
 
 /** The business's own identifiers; a single read finds an order by these, too, if none has such a reference. */
 const BORROWED: ReadonlyMap<string, string> = new Map([
@@ -85,14 +58,33 @@ const SECOND = nanos(1);
 /** A time in the content of every order, with digits that reads may cut. */
 export const PICKED_UP = 1_789_000_000_250_000_000n;
 
-export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvider {
+/** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
+export function makeScheduledProvider(clock: Clock, make: Make) {
   const { now } = clock;
+  const faults = {
+    /** Single reads of these orders are answered as if they were absent. */
+    denied: new Map<string, Denial>(),
+    /** Its answers show its state of that long ago. */
+    lagSeconds: 0,
+    /** By how much the `Date` of its answers is ahead of its real clock. */
+    clockErrorSeconds: 0,
+    /** Its lists show no more orders than this, and say that there are no more. */
+    listsAtMost: Infinity,
+    /** Orders that cannot be read singly. */
+    poisoned: new Set<string>(),
+    /** Orders that lists show without a readable time. */
+    garbled: new Set<string>(),
+    /** Orders with which no page of a list can be served. */
+    breaking: new Set<string>(),
+    /** Runs before each answer to a list request. */
+    before: (): Promise<void> | void => undefined,
+  };
   const providerClock = makeProviderClock(clock);
   /** Begins an exchange: returns when it was requested, as the answer's `Date` shows. */
   const beginExchange = () => {
     const startedAtMs = clock.monotonicMs();
     return (): Instant => {
-      const date = new Date(millisFromInstant(now() + nanos(provider.clockErrorSeconds))).toUTCString();
+      const date = new Date(millisFromInstant(now() + nanos(faults.clockErrorSeconds))).toUTCString();
       providerClock.observe({ date, receivedAtMs: clock.monotonicMs() });
       return providerClock.instantAt(startedAtMs);
     };
@@ -105,7 +97,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       const last = history.filter(({ since }) => since <= instant).at(-1);
       return last === undefined ? [] : [{ reference, ...last }];
     });
-  const shown = () => shownAt(now() - nanos(provider.lagSeconds));
+  const shown = () => shownAt(now() - nanos(faults.lagSeconds));
   const represent = (instant: Instant): string => {
     const half = make.digits === "rounded" ? SECOND / 2n : 0n;
     const shownInstant = make.digits === "all" ? instant : ((instant + half) / SECOND) * SECOND;
@@ -130,11 +122,11 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       make.sort === "creation"
         ? inside
         : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
-    const listed = (make.descending ? sorted.toReversed() : sorted).slice(0, provider.listsAtMost);
+    const listed = (make.descending ? sorted.toReversed() : sorted).slice(0, faults.listsAtMost);
     const page = listed.slice(query.offset, query.offset + make.limit);
-    if (page.some(({ reference }) => provider.breaking.has(reference)))
+    if (page.some(({ reference }) => faults.breaking.has(reference)))
       throw new ProviderError("this page cannot be served", { failure: "unavailable" });
-    const raws = page.map((one) => write(one, provider.garbled.has(one.reference)));
+    const raws = page.map((one) => write(one, faults.garbled.has(one.reference)));
     return {
       elements: raws.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
       hasMore: query.offset + page.length < listed.length,
@@ -142,49 +134,19 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     };
   }
 
-  const provider: ScheduledProvider = {
-    lagSeconds: 0,
-    clockErrorSeconds: 0,
-    listsAtMost: Infinity,
-    denied: new Map(),
-    poisoned: new Set(),
-    garbled: new Set(),
-    breaking: new Set(),
-    before: () => undefined,
-    change(reference, skewSeconds) {
-      const status = `status ${(revision += 1) % make.statuses}`;
-      const since = now();
-      const updatedAt = since + nanos(skewSeconds);
-      states.set(reference, [...(states.get(reference) ?? []), { since, updatedAt, status }]);
-      return { updatedAt, status };
-    },
-    goBack(seconds) {
-      const until = now() - nanos(seconds);
-      states = new Map(
-        [...states].map(([reference, history]) => [reference, history.filter(({ since }) => since <= until)]),
-      );
-    },
-    heal() {
-      provider.listsAtMost = Infinity;
-      for (const spoilt of [provider.denied, provider.poisoned, provider.garbled, provider.breaking])
-        spoilt.clear();
-    },
-    truth: () =>
-      new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
-    history: () =>
-      [...states].flatMap(([reference, history]) => history.map((one) => ({ reference, ...one }))),
+  const source: OrderSource = {
     promises: { pageRowsMax: make.limit, rateWindowMs: 10_000 },
     async listWindow(query) {
       const answer = beginExchange();
-      await provider.before();
+      await faults.before();
       return { ...listPage(query), requestedAt: answer() };
     },
     getOrder(reference) {
       const requestedAt = beginExchange()();
-      if (provider.poisoned.has(reference)) {
+      if (faults.poisoned.has(reference)) {
         return Promise.reject(new ProviderError("this order cannot be read", { failure: "unavailable" }));
       }
-      const denial = provider.denied.get(reference);
+      const denial = faults.denied.get(reference);
       const [other] = denial === "another order" ? shown().filter((one) => one.reference !== reference) : [];
       const named = (order: { reference: string }) => order.reference === reference;
       const owned = (order: { reference: string }) =>
@@ -204,5 +166,31 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     },
     providerClock,
   };
-  return provider;
+  return Object.assign(faults, source, {
+    change(reference: string, skewSeconds: number): Shown {
+      const status = `status ${(revision += 1) % make.statuses}`;
+      const since = now();
+      const updatedAt = since + nanos(skewSeconds);
+      states.set(reference, [...(states.get(reference) ?? []), { since, updatedAt, status }]);
+      return { updatedAt, status };
+    },
+    /** As restored from a backup: changes since then never happened. */
+    goBack(seconds: number) {
+      const until = now() - nanos(seconds);
+      states = new Map(
+        [...states].map(([reference, history]) => [reference, history.filter(({ since }) => since <= until)]),
+      );
+    },
+    /** Lists and single reads show every order again. */
+    heal() {
+      faults.listsAtMost = Infinity;
+      for (const spoilt of [faults.denied, faults.poisoned, faults.garbled, faults.breaking]) spoilt.clear();
+    },
+    /** Its current state, regardless of the lag. */
+    truth: (): Map<string, Shown> =>
+      new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
+    /** Every change that it has made and not taken back, the current states too. */
+    history: () =>
+      [...states].flatMap(([reference, history]) => history.map((one) => ({ reference, ...one }))),
+  });
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Poller } from "../../../../../src/poll/poller.ts";
 import { isSameInstant } from "../../../../support/mirror/decide.ts";
-import type { Denial, Make, Shown } from "./scheduledProvider.ts";
+import { arbitraryMake, type Denial, type Make, type Shown } from "./scheduledProvider.ts";
 import {
   INTERVAL_SECONDS,
   MARGIN_SECONDS,
@@ -13,18 +13,6 @@ import {
   type Lane,
 } from "./scheduledWorld.ts";
 import { expect, it } from "vitest";
-
-/** Providers with every combination of choices. */
-const arbitraryMake: fc.Arbitrary<Make> = fc.record({
-  sort: fc.constantFrom("updatedAt", "creation"),
-  descending: fc.boolean(),
-  cutsBounds: fc.boolean(),
-  limit: fc.constantFrom(2, 3, 50),
-  digits: fc.constantFrom("all", "cut", "rounded"),
-  offset: fc.boolean(),
-  statuses: fc.constantFrom(3, 1_000),
-  borrows: fc.boolean(),
-});
 
 const ORDERS = ["A", "B", "C", "D", "E"] as const;
 const order = fc.constantFrom(...ORDERS);
