@@ -13,6 +13,7 @@ import {
   sendJsonParts,
   setHeaders,
   untilClosed,
+  whenClosed,
   type Route,
   type RoutedRequest,
 } from "./respond.ts";
@@ -144,7 +145,7 @@ export function makeStreamChanges(deps: StreamDeps): Route {
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after, limit: 1 });
     if (response.destroyed) return;
-    response.once("close", streams.take(client));
+    whenClosed(response, streams.take(client));
     setHeaders(response, STREAM_HEADERS);
     if (request.method === "HEAD") response.end();
     else await runStream(deps, { sourceId, start, read, response });

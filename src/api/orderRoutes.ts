@@ -18,7 +18,7 @@ import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { timeParameter } from "../wire/listParameters.ts";
 import { parseQuery } from "./parseQuery.ts";
-import { withoutRequestId, sendJson, setHeaders, untilClosed, type Route } from "./respond.ts";
+import { withoutRequestId, sendJson, setHeaders, untilClosed, whenClosed, type Route } from "./respond.ts";
 import type { Shares } from "./shares.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "../sources/branches.sql.ts";
@@ -196,7 +196,7 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
     writeFreshness(response, freshness);
     await assertComplete(pool, { sourceId, complete: asked.complete, freshness });
     const filter = await resolveFilter(pool, { sourceId, asked });
-    response.once("close", exports.take(client));
+    whenClosed(response, exports.take(client));
     const day = formatInstant(clock.now(), 0).slice(0, 10);
     setHeaders(response, {
       "Content-Type": CONTENT_TYPES[format],

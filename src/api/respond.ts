@@ -90,9 +90,15 @@ export interface Readers {
   readonly client: string;
 }
 
+/** Calls back when an answer is over or its client has gone; at once if it has gone already, as that is told once. */
+export function whenClosed(response: ServerResponse, call: () => void): void {
+  if (response.destroyed) call();
+  else response.once("close", call);
+}
+
 /** Counts an answer until the system has taken all of it, or its client has gone. Throws 503 too_many_unread. */
 function holdUnread(response: ServerResponse, bytes: number, { unread, client }: Readers): void {
-  response.once("close", unread.take(client, bytes));
+  whenClosed(response, unread.take(client, bytes));
 }
 
 /**
@@ -144,7 +150,7 @@ function sendObject(response: ServerResponse, object: string): void {
 /** Aborted when the client is gone. */
 export function untilClosed(response: ServerResponse): AbortSignal {
   const gone = new AbortController();
-  response.on("close", () => gone.abort(new Error("the client is gone")));
+  whenClosed(response, () => gone.abort(new Error("the client is gone")));
   return gone.signal;
 }
 

@@ -15,7 +15,13 @@ import { listenForAnnouncements } from "../changes/announcements.ts";
 import { describeApi } from "../api/openapi/openapi.ts";
 import { makeNews, type News } from "../api/news.ts";
 import { EXPORTS_MAX } from "../api/shares.ts";
-import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../api/respond.ts";
+import {
+  makeErrorAnswer,
+  refuseAnyAddress,
+  stampAnswer,
+  whenClosed,
+  type Middleware,
+} from "../api/respond.ts";
 import { makeApiRouter, type ApiDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
 import { webhookUrl } from "../config/sources.ts";
@@ -114,7 +120,7 @@ function makeRunning() {
     note:
       (handler: Middleware): Middleware =>
       (request, response, next) => {
-        const closed = new Promise<void>((resolve) => response.once("close", resolve));
+        const closed = new Promise<void>((resolve) => whenClosed(response, resolve));
         running.add(closed);
         void closed.then(() => running.delete(closed));
         handler(request, response, next);

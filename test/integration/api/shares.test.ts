@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { openRaw, type RawConnection } from "../../support/http/rawHttp.ts";
 import { serve } from "../../support/http/serve.ts";
 import { makeTestApi } from "../../support/mirror/served.ts";
 import { insertMany } from "../../support/mirror/orders.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase, untilWaiting } from "../../support/servers/database.ts";
 
 const GREEDY = "greedy-token-0123456789";
 const MODEST = "modest-token-0123456789";
@@ -12,7 +12,13 @@ const MODEST = "modest-token-0123456789";
 const { database, pool } = await openTestDatabase({ purpose: "read", max: 4, statementTimeoutMs: 120_000 });
 const exportPool = makePool({ url: database.url, purpose: "export", max: 4, statementTimeoutMs: 120_000 });
 const apiTokens = [GREEDY, MODEST].map((token) => ({ token, sourceId: "live" }));
-const server = await serve(makeTestApi({ pool, exportPool, apiTokens }));
+/** How many requests are neither answered nor given up. */
+let underWay = 0;
+const server = await serve((_request, response, next) => {
+  underWay += 1;
+  response.once("close", () => (underWay -= 1));
+  next();
+}, makeTestApi({ pool, exportPool, apiTokens }));
 const port = Number(new URL(server.url).port);
 const opened: RawConnection[] = [];
 
@@ -58,9 +64,9 @@ describe("one token", () => {
 
   it("that reads none of its exports leaves half of them to others", async () => {
     for (let index = 0; index < 2; index += 1) await askUnread("/orders.ndjson", GREEDY);
-    const underWay =
+    const begun =
       "select from pg_stat_activity where application_name = 'order-mirror export' and state = 'idle in transaction'";
-    await vi.waitFor(async () => expect((await database.pool.query(underWay)).rowCount).toBe(2), 60_000);
+    await vi.waitFor(async () => expect((await database.pool.query(begun)).rowCount).toBe(2), 60_000);
     const refused = await ask("/orders.ndjson?status=delivered", GREEDY);
     expect([refused.status, await refused.text()]).toEqual([
       503,
@@ -68,5 +74,23 @@ describe("one token", () => {
     ]);
     const other = await ask("/orders.ndjson?status=delivered", MODEST);
     expect([other.status, await other.text()]).toEqual([200, ""]);
+  });
+
+  it("that goes before the database has answered keeps none of it", async () => {
+    const client = await database.pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin; lock table mirror.poll_state in access exclusive mode");
+    const asked = [...Array<string>(5).fill("/orders?limit=200"), "/orders.ndjson", "/orders.ndjson"];
+    for (const path of asked) await askUnread(path, GREEDY);
+    await untilWaiting(database.pool, 4);
+    for (const connection of opened.splice(0)) connection.abort();
+    await vi.waitFor(() => expect(underWay).toBe(0), 60_000);
+    await client.query("commit");
+    for (const path of ["/orders?limit=1", "/orders.ndjson?status=delivered"])
+      for (let time = 0; time < 3; time += 1) {
+        const answer = await ask(path, GREEDY);
+        expect([path, answer.status]).toEqual([path, 200]);
+        await answer.text();
+      }
   });
 });
