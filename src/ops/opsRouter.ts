@@ -6,9 +6,9 @@ import type { Pool } from "../database/database.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { UnavailableError } from "../domain/errors.ts";
 import type { RateRule } from "../domain/window/rate.ts";
-import { makeHealthReader, type HealthReader } from "../health/health.ts";
+import type { HealthReader } from "../health/health.ts";
 import { PAGE_POLICY } from "../html/policy.ts";
-import { systemClock, type Clock } from "../process/clock.ts";
+import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { refusedFolder } from "../receive/refusedRequests.ts";
 import { ACTION_LIST } from "./auditLog.ts";
@@ -45,27 +45,21 @@ import { makeSourceRoutes } from "./source/sourcePage.ts";
 export interface OpsDeps {
   readonly pool: Pool;
   readonly queue: Queue;
-  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
-    Partial<Pick<Config, "sources" | "signOn" | "dataDir">>;
+  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust" | "signOn" | "dataDir">;
   readonly logger: Logger;
-  readonly clock?: Clock;
-  /** Our rate of order lists; default: the spec's. */
-  readonly listRate?: RateRule;
-  /** Wakes the workers for these positions; without it the overdue check finds them within seconds. */
-  readonly notify?: (seqs: readonly number[]) => void;
-  /** The process's health reader; without it the pages have their own. */
-  readonly health?: HealthReader;
+  readonly clock: Clock;
+  /** Our rate of order lists. */
+  readonly listRate: RateRule;
+  /** Wakes the workers for these positions. */
+  readonly notify: (seqs: readonly number[]) => void;
+  /** The process's health reader. */
+  readonly health: HealthReader;
 }
-
-/** Spec, "Limits": order-list. */
-const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 
 /** The pages under `/ops`, behind the login. */
 export function makeOpsRouter(deps: OpsDeps): Router {
-  const { pool, queue, config, logger, clock = systemClock } = deps;
-  const { listRate = LIST_RATE } = deps;
-  const { opsPassword, opsViewerPassword, localTrust, signOn = null, dataDir = ".data" } = config;
-  const { health = makeHealthReader({ pool, clock, sources: config.sources ?? [] }) } = deps;
+  const { pool, queue, config, logger, clock, listRate, notify, health } = deps;
+  const { opsPassword, opsViewerPassword, localTrust, signOn, dataDir } = config;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(setHeaders, makeLogin({ pool, passwords, signOn, localTrust, clock, logger }), guardWrites);
@@ -74,7 +68,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
-  ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
+  ops.use("/quarantine", makeQuarantineRoutes({ pool, notify }));
   ops.use(makeSourceRoutes(pool));
   for (const [path, list] of Object.entries({ ...OPS_LISTS, "/actions": ACTION_LIST }))
     ops.get(path, serveList(pool, `/ops${path}`, list));

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { OPEN, openOpsPages } from "../../support/pages/opsServer.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { fillOutgoing, secondsAgo } from "../../support/pages/opsMirror.ts";
@@ -12,7 +12,6 @@ const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>global
 const SNEAKY = "javascript:globalThis.owned=1//";
 const REFERENCE = `X${EVIL}`;
 
-const OPEN = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 const { pool, board, url } = await openOpsPages({ max: 3, config: OPEN });
 
 await board.queue.add(EVIL, { seqs: [1], note: EVIL });

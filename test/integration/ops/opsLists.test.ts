@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { serve } from "../../support/http/serve.ts";
-import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { OPEN, openOpsPages } from "../../support/pages/opsServer.ts";
 import { announced, emptying, lost } from "../../support/mirror/tables.ts";
 
 const { database, board, deps, url, as, read } = await openOpsPages();
@@ -42,8 +42,7 @@ describe("every page", () => {
   it("says so when the database does not answer", async () => {
     const nowhere = "postgres://127.0.0.1:1/x";
     const away = makePool({ url: nowhere, purpose: "ops", max: 1, statementTimeoutMs: 500 });
-    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const stranded = await serve(makeOpsRouter({ ...deps, pool: away, config }));
+    const stranded = await serve(makeOpsRouter({ ...deps, pool: away, config: OPEN }));
     const answer = await fetch(`${stranded.url}/ops`);
     expect([answer.status, await answer.text()]).toEqual([
       503,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { OPEN, openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { setAnswerHeaders } from "../../../src/mirror/answerHeaders.ts";
 import type { SignOn } from "../../../src/config/config.ts";
@@ -23,7 +23,7 @@ afterEach(async () => {
 
 const OPERATOR = "pass:wörd&=";
 const VIEWER = "look";
-const LOGINS = { opsPassword: OPERATOR, opsViewerPassword: VIEWER, localTrust: true };
+const LOGINS = { ...OPEN, opsPassword: OPERATOR, opsViewerPassword: VIEWER };
 const NONE = { opsPassword: null, opsViewerPassword: null };
 const HTML = { Accept: "text/html,application/xhtml+xml" };
 const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };

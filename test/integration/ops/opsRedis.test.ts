@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { OPEN, openOpsPages } from "../../support/pages/opsServer.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 
 it.runIf(canStartRedis)(
@@ -16,8 +16,7 @@ it.runIf(canStartRedis)(
       logger: silentLogger,
     });
     onTestFinished(() => queue.close());
-    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const { read, url } = await openOpsPages({ queue: queue.bull, config });
+    const { read, url } = await openOpsPages({ queue: queue.bull, config: OPEN });
     const openDashboard = async () => {
       const answer = await fetch(`${url}/ops/queues`, { headers: { Accept: "text/html" } });
       return { status: answer.status, page: await answer.text() };

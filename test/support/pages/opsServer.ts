@@ -1,5 +1,7 @@
 import { afterAll, expect } from "vitest";
 import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
+import { makeHealthReader } from "../../../src/health/health.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { logIn, serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";
@@ -13,6 +15,14 @@ import {
 import pg from "pg";
 import { QUEUE_SCHEMA } from "../../../src/queue/postgresServer.ts";
 
+/** Whoever asks from this machine is the operator. */
+export const OPEN = {
+  opsPassword: null,
+  opsViewerPassword: null,
+  localTrust: true,
+  signOn: null,
+  dataDir: ".data",
+};
 export const PASSWORDS = { operator: "operate", viewer: "look" };
 type Role = keyof typeof PASSWORDS;
 
@@ -20,8 +30,18 @@ type Role = keyof typeof PASSWORDS;
 export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & { max?: number } = {}) {
   const { database, pool } = await openTestDatabase({ purpose: "ops", max, statementTimeoutMs: 5_000 });
   const board = await openBoardQueue(database.url, "pages");
-  const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
-  const deps = { pool, queue: board.queue, config, logger: silentLogger, ...options };
+  const { clock = systemClock } = options;
+  const deps = {
+    pool,
+    queue: board.queue,
+    config: { ...OPEN, opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer },
+    logger: silentLogger,
+    clock,
+    listRate: { requestsMax: 20, windowMs: 10_000 },
+    notify: () => undefined,
+    health: makeHealthReader({ pool, clock, sources: [] }),
+    ...options,
+  };
   const server = await serve(makeOpsRouter(deps));
   const { url } = server;
   afterAll(async () => {
