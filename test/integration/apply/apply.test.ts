@@ -42,13 +42,14 @@ const tell = async (...bodies: readonly Buffer[]) =>
     ),
   );
 
-const readOrders = async () =>
-  (await pool.query("select * from mirror.orders order by source_id, reference")).rows as Record<
-    string,
-    unknown
-  >[];
-const count = async (table: string) =>
-  Number((await pool.query<{ n: string }>(`select count(*) as n from mirror.${table}`)).rows[0]!.n);
+const select = async (text: string) => (await pool.query<Record<string, unknown>>(`select ${text}`)).rows;
+const readOrders = () => select("* from mirror.orders order by source_id, reference");
+const count = async (table: string) => (await select(`from mirror.${table}`)).length;
+/** An event about the order R1 in the inbox. */
+const put = (eventId: string, seconds: number, status = "created") => {
+  const body = makeEventBody({ id: eventId, order: { reference: "R1", updatedAt: at(seconds), status } });
+  return putIntoInbox(pool, [{ eventId, body }]);
+};
 
 /** Orders that pass every check in JavaScript, and that Postgres refuses. */
 async function refusing(work: () => Promise<void>): Promise<void> {
@@ -97,23 +98,21 @@ describe("events", () => {
       ["quarantined", "dated_ahead"],
     ]);
     // When the time of the other comes, no later than in forty years, polls list it.
-    const { rows } = await pool.query<{ reference: string; seconds: number }>(
-      `select reference, extract(epoch from next_attempt_at - clock_timestamp())::int as seconds from mirror.refetches`,
-    );
-    expect(rows).toEqual([{ reference: "soon", seconds: expect.toSatisfy((one) => one > 100 && one < 140) }]);
+    const seconds = "extract(epoch from next_attempt_at - clock_timestamp())::int as seconds";
+    expect(await select(`reference, ${seconds} from mirror.refetches`)).toEqual([
+      { reference: "soon", seconds: expect.toSatisfy((one) => one > 100 && one < 140) },
+    ]);
   });
 
   it("are decided once, however often their positions are announced", async () => {
-    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
-    const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
+    const seqs = await put("evt_1", 1);
     await Promise.all([applyEvents(seqs), applyEvents(seqs), applyEvents(seqs)]);
     expect(await applyEvents(seqs)).toEqual([]);
     expect(await count("history")).toBe(1);
   });
 
   it("are left to another worker that holds them, without a wait", async () => {
-    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
-    const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
+    const seqs = await put("evt_1", 1);
     const [worker, other] = [await pool.connect(), await pool.connect()];
     await worker.query("begin");
     await worker.query("select from mirror.pending for update");
@@ -134,7 +133,7 @@ describe("events", () => {
       makeEventBody({ id: status, order: { ...order, status } }),
     );
     expect(await tell(...told)).toMatchObject([{ verdict: "applied" }, { verdict: "stale", conflict: true }]);
-    expect((await pool.query("select reference, reason from mirror.refetches")).rows).toEqual([
+    expect(await select("reference, reason from mirror.refetches")).toEqual([
       { reference: "R1", reason: "conflict" },
     ]);
   });
@@ -187,10 +186,9 @@ describe("events", () => {
     const good = makeEventBody({ id: "good", order: { reference: "R1", updatedAt: at(1) } });
     const decisions = await tell(...poisoned.map(([, body]) => Buffer.from(body)), good);
     expect(decisions.at(-1)).toMatchObject({ verdict: "applied" });
-    const { rows } = await pool.query<{ reason: string }>(
-      "select reason from mirror.quarantine order by inbox_seq",
+    expect(await select("reason from mirror.quarantine order by inbox_seq")).toEqual(
+      poisoned.map(([reason]) => ({ reason })),
     );
-    expect(rows.map(({ reason }) => reason)).toEqual(poisoned.map(([reason]) => reason));
     expect(await readOrders()).toMatchObject([{ reference: "R1" }]);
     expect(await count("pending")).toBe(0);
   });
@@ -212,12 +210,10 @@ describe("events", () => {
       "ignored",
       ...others.map(() => "applied"),
     ]);
-    for (const table of ["orders", "snapshots"]) {
-      const { rows } = await pool.query<{ raw: string }>(
-        `select raw::text as raw from mirror.${table} where reference is not null order by reference`,
-      );
-      expect(rows.map(({ raw }) => raw)).toEqual(texts);
-    }
+    for (const table of ["orders", "snapshots"])
+      expect(
+        await select(`raw::text from mirror.${table} where reference is not null order by reference`),
+      ).toEqual(texts.map((raw) => ({ raw })));
     expect(await count("quarantine")).toBe(0);
   });
 
@@ -239,31 +235,26 @@ describe("events", () => {
 
   it("of references and numbers of the business as long as an index holds are applied; beyond, they say why not", async () => {
     const long = "R".repeat(1_024);
+    const number = "12345678901234567890";
     const sketches = [
+      { reference: "A", updatedAt: at(1), more: { externalOrderId: number } },
       { reference: long, updatedAt: at(1), more: { externalOrderId: "é".repeat(1_024) } },
       { reference: `${long}R`, updatedAt: at(1) },
       { reference: "日".repeat(700), updatedAt: at(1) },
       { reference: "R1", updatedAt: at(1), more: { externalOrderId: "E".repeat(1_025) } },
     ];
-    await tell(...sketches.map((order, index) => makeEventBody({ id: `${index}`, order })));
-    expect(await readOrders()).toMatchObject([{ reference: long, external_order_id: "é".repeat(1_024) }]);
-    const { rows } = await pool.query<{ detail: string }>(
-      "select detail from mirror.quarantine order by inbox_seq",
+    const bodies = sketches.map((order, index) => String(makeEventBody({ id: `${index}`, order })));
+    // A number is kept as text, digit by digit.
+    await tell(...bodies.map((body) => Buffer.from(body.replace(`"${number}"`, number))));
+    expect(await readOrders()).toMatchObject([
+      { reference: "A", external_order_id: number },
+      { reference: long, external_order_id: "é".repeat(1_024) },
+    ]);
+    expect(await select("detail from mirror.quarantine order by inbox_seq")).toEqual(
+      ["reference", "reference", "externalOrderId"].map((name) => ({
+        detail: `${name} is longer than 1,024 characters, or than 2,048 bytes`,
+      })),
     );
-    expect(rows.map(({ detail }) => detail)).toEqual(
-      ["reference", "reference", "externalOrderId"].map(
-        (name) => `${name} is longer than 1,024 characters, or than 2,048 bytes`,
-      ),
-    );
-  });
-
-  it("have a number of the business as text, digit by digit", async () => {
-    const order = { reference: "R1", updatedAt: at(1), more: { externalOrderId: 0 } };
-    const body = makeEventBody({ id: "1", order })
-      .toString()
-      .replace('"externalOrderId":0', '"externalOrderId":12345678901234567890');
-    await tell(Buffer.from(body));
-    expect(await readOrders()).toMatchObject([{ external_order_id: "12345678901234567890" }]);
   });
 
   it("that the database refuses are quarantined, and the rest of the batch is applied", async () => {
@@ -334,19 +325,13 @@ describe("reads", () => {
     "that contradict each other request a refetch even when they are decided concurrently: of a %s order, %s before %s",
     async (kind, first, second) => {
       if (kind === "known") await applyReads(read(3, [{ reference: "R1", updatedAt: at(0) }]));
-      const put = (status: string) => {
-        const body = makeEventBody({ id: status, order: { reference: "R1", updatedAt: at(1), status } });
-        return putIntoInbox(pool, [{ eventId: status, body }]);
-      };
-      const [one, two] = [await put(first), await put(second)];
+      const [one, two] = [await put("one", 1, first), await put("two", 1, second)];
       await beside(
         pool,
         (client) => makeLiveApply(asPool(client)).applyEvents(one),
         () => applyEvents(two),
       );
-      expect((await pool.query("select reference from mirror.refetches")).rows).toEqual([
-        { reference: "R1" },
-      ]);
+      expect(await select("reference from mirror.refetches")).toEqual([{ reference: "R1" }]);
     },
   );
 
@@ -381,8 +366,8 @@ describe("reads", () => {
     // One page shows it twice: it changed while the page was made.
     await applyReads(read(25, [state(2), state(3)]));
     await applyReads(read(30, [state(3)]));
-    const { rows } = await pool.query<Record<string, unknown>>(
-      `select h.status, verdict, refuted, coalesce('after ' || previous_status, 'after none'), s.raw ->> 'status'
+    const rows = await select(
+      `h.status, verdict, refuted, coalesce('after ' || previous_status, 'after none'), s.raw ->> 'status'
        from mirror.history h join mirror.snapshots s using (history_id) order by history_id`,
     );
     expect(rows.map((row) => Object.values(row).join(" "))).toEqual([
@@ -417,16 +402,8 @@ describe("reads", () => {
 });
 
 it("calls a true event that lost to a batch beside it stale: only a read refutes", async () => {
-  const put = (steps: readonly number[]) =>
-    putIntoInbox(
-      pool,
-      steps.map((step) => ({
-        eventId: `evt_${step}`,
-        body: makeEventBody({ id: `evt_${step}`, order: { reference: "R1", updatedAt: at(step) } }),
-      })),
-    );
-  await applyEvents(await put([1]));
-  const losing = await put([2, 3, 4]);
+  await applyEvents(await put("first", 1));
+  const losing = [await put("two", 2), await put("three", 3), await put("four", 4)].flat();
   const decisions = await beside(
     pool,
     (client) =>
@@ -452,13 +429,12 @@ it("twelve workers end at the mirror of a sorted replay, and refute none of 5,00
     for (let batch = batches.pop(); batch; batch = batches.pop()) await applyEvents(batch);
   };
   await Promise.all(Array.from({ length: 12 }, worker));
-  const actual = await pool.query<{ reference: string; step: number }>(
-    "select reference, (raw ->> 'step')::int as step from mirror.orders",
-  );
-  expect(new Map(actual.rows.map(({ reference, step }) => [reference, step]))).toEqual(
+  const actual = await select("reference, (raw ->> 'step')::int as step from mirror.orders");
+  expect(new Map(actual.map(({ reference, step }) => [reference, step]))).toEqual(
     new Map(Array.from({ length: orders }, (_, n) => [`R${n}`, Math.floor((5_000 - 1 - n) / orders)])),
   );
-  const verdicts = await pool.query("select distinct verdict from mirror.history order by verdict");
-  expect(verdicts.rows).toEqual(["applied", "duplicate", "stale"].map((verdict) => ({ verdict })));
+  expect(await select("distinct verdict from mirror.history order by verdict")).toEqual(
+    ["applied", "duplicate", "stale"].map((verdict) => ({ verdict })),
+  );
   expect(await count("pending")).toBe(0);
 });

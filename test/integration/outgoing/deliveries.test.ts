@@ -25,17 +25,32 @@ import { openSending, references, seeOn } from "../../support/outgoing/sending.t
 
 const { pool, change, list, listAs, age, open, states, settled } = await openSending();
 
+const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
+const TAKEN = { endpointId: "erp", definition: "", rate: null, ordered: false };
+const END = { ...ALL, outcome: "status 200", durationMs: 1, answer: null, result: "delivered" } as const;
+const plan = (wanted: Partial<Wanted> = {}, limit = 10) => planDeliveries(pool, { ...ALL, ...wanted }, limit);
+const take = (taker: Partial<typeof TAKEN> = {}, limit = 10) => takeDue(pool, { ...TAKEN, ...taker }, limit);
+const takeOne = async () => (await take({}, 1))[0]!.deliveryId;
+/** Makes changes of these orders, and the deliveries of them. */
+const planned = async (...names: string[]) => {
+  await change(names);
+  await plan();
+};
+/** As if all had been delivered an hour ago. */
+const endAll = () =>
+  pool.query(
+    "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now(), created_at = now() - interval '1 hour'",
+  );
+const endpoints = () => readOutgoingEndpoints(pool);
+/** A transaction that ends with the test, also when an expectation fails. */
+const begin = async () => {
+  const client = await pool.connect();
+  onTestFinished(() => client.release(true));
+  await client.query("begin");
+  return client;
+};
+
 describe("deliveries", () => {
-  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
-  const TAKEN = { endpointId: "erp", definition: "", rate: null, ordered: false };
-  const takeOne = async () => (await takeDue(pool, TAKEN, 1))[0]!.deliveryId;
-  const END = {
-    endpointId: "erp",
-    outcome: "status 200",
-    durationMs: 1,
-    answer: null,
-    result: "delivered",
-  } as const;
   beforeEach(() => list("erp"));
 
   it("are made of the sources, kinds and statuses that an endpoint subscribes to", async () => {
@@ -45,31 +60,34 @@ describe("deliveries", () => {
     await pool.query(
       `insert into mirror.changes (source_id, ${columns}) select 'other', ${columns} from mirror.changes`,
     );
-    const wanted = { ...ALL, types: ["order.status_changed" as const], statuses: ["picked_up"] };
-    expect(await planDeliveries(pool, wanted, 100)).toMatchObject({ read: 4, planned: 1 });
+    const wanted = { types: ["order.status_changed" as const], statuses: ["picked_up"] };
+    expect(await plan(wanted)).toMatchObject({ read: 4, planned: 1 });
     const { rows } = await pool.query("select reference, event_type from mirror.outgoing_deliveries");
     expect(rows).toEqual([{ reference: "B", event_type: "order.status_changed" }]);
   });
 
   it("are planned once by any number of processes, and again from an earlier position on request", async () => {
-    const begin = await readFeedFence(pool);
+    const from = await readFeedFence(pool);
     await change(references(40));
-    const plans = await Promise.all(Array.from({ length: 20 }, () => planDeliveries(pool, ALL, 7)));
+    const plans = await Promise.all(Array.from({ length: 20 }, () => plan({}, 7)));
     let count = plans.reduce((sum, { planned }) => sum + planned, 0);
     for (;;) {
-      const { read, planned } = await planDeliveries(pool, ALL, 7);
+      const { read, planned } = await plan({}, 7);
       count += planned;
       if (read === 0) break;
     }
     expect(count).toBe(40);
-    await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
-    expect(await replayFrom(pool, { endpointId: "erp", from: begin })).toBe(40);
-    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 40 });
+    // The oldest are sent first.
+    expect(await take({}, 3)).toMatchObject(references(3).map((reference) => ({ reference })));
+    await endAll();
+    expect(await replayFrom(pool, { endpointId: "erp", from })).toBe(40);
+    expect(await plan({}, 100)).toMatchObject({ planned: 40 });
     expect(new Set(await states())).toEqual(new Set(["pending 0 null"]));
-    expect(await replayFrom(pool, { endpointId: "none", from: begin })).toBe(null);
+    expect(await endpoints()).toMatchObject([{ late: false }]);
+    expect(await replayFrom(pool, { endpointId: "none", from })).toBe(null);
     // What waits anyhow does not begin anew.
-    await replayFrom(pool, { endpointId: "erp", from: begin });
-    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 40, planned: 0 });
+    await replayFrom(pool, { endpointId: "erp", from });
+    expect(await plan({}, 100)).toMatchObject({ read: 40, planned: 0 });
   });
 
   it("are sent again from an instant on, although the clock was set back since", async () => {
@@ -79,41 +97,37 @@ describe("deliveries", () => {
         "update mirror.changes set changed_at = now() - make_interval(hours => $2) where reference = $1",
         [reference, hours],
       );
-    await planDeliveries(pool, ALL, 10);
+    await plan();
     const hoursAgo = (hours: number) => BigInt(Date.now() - hours * 3_600_000) * 1_000_000n;
     const replay = async (hours: number) =>
       replayFrom(pool, { endpointId: "erp", from: await readFeedPositionAt(pool, hoursAgo(hours)) });
     expect(await replay(-1)).toBe(null);
-    for (const [hours, changes] of Object.entries({ 0.5: 1, 2: 3, 4: 4 })) {
+    // Not planned yet, so not among those that are sent again.
+    await change(["E"]);
+    for (const [hours, changes] of Object.entries({ 2: 3, 4: 5, 0.5: 2 })) {
       expect([hours, await replay(Number(hours))]).toEqual([hours, changes]);
-      await planDeliveries(pool, ALL, 10);
+      await plan();
     }
   });
 
   it("are not planned by a second process before the first has committed its plan", async () => {
     await change(["A"]);
-    const client = await pool.connect();
-    // Also when an expectation fails: the pool ends only when it has all of its clients again.
-    onTestFinished(() => client.release(true));
-    await client.query("begin");
+    const client = await begin();
     expect(await planDeliveries(asPool(client), ALL, 10)).toMatchObject({ planned: 1 });
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
+    expect(await plan()).toMatchObject({ read: 0, planned: 0 });
     await client.query("commit");
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
+    expect(await plan()).toMatchObject({ read: 0, planned: 0 });
   });
 
   it("are made of no change behind one that is still to be committed, which would be skipped", async () => {
-    const client = await pool.connect();
-    onTestFinished(() => client.release(true));
-    await client.query("begin");
+    const client = await begin();
     await seeOn(asPool(client), { reference: "A", updatedAt: at(1) });
     await change(["B"]);
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+    expect(await plan()).toMatchObject({ read: 0 });
     // Nor is it in the past of an endpoint that is new.
     await list("new");
     await client.query("commit");
-    for (const endpointId of ["erp", "new"])
-      expect(await planDeliveries(pool, { ...ALL, endpointId }, 10)).toMatchObject({ planned: 2 });
+    for (const endpointId of ["erp", "new"]) expect(await plan({ endpointId })).toMatchObject({ planned: 2 });
   });
 
   it("are not planned again by a process that looked at the feed before another one's plan", async () => {
@@ -122,27 +136,26 @@ describe("deliveries", () => {
       const answer = await pool.query(statement as never, values);
       if (statement.name !== "read-feed-fence") return answer;
       await change(["B"]);
-      expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+      expect(await plan()).toMatchObject({ planned: 2 });
       return answer;
     };
     await planDeliveries(asPool({ query: slow }), ALL, 10);
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0 });
+    expect(await plan()).toMatchObject({ read: 0 });
   });
 
   it("miss nothing when the database is moved to another server, and show positions of that one", async () => {
     await change(["A", "B", "C"]);
-    expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
-    const [former] = await takeDue(pool, TAKEN, 1);
+    expect(await plan({}, 1)).toMatchObject({ planned: 1 });
+    const [former] = await take({}, 1);
     await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(true);
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
-    const epochs = (await takeDue(pool, TAKEN, 10)).map(({ epoch }) => epoch);
+    expect(await plan()).toMatchObject({ planned: 2 });
+    const epochs = (await take()).map(({ epoch }) => epoch);
     expect([epochs.length, epochs.includes(former!.epoch)]).toEqual([2, false]);
   });
 
   it("a late answer to the former sending changes nothing", async () => {
-    await change(["A"]);
-    await planDeliveries(pool, ALL, 10);
+    await planned("A");
     const former = await takeOne();
     // Another process took it later, and its attempt was the last.
     await pool.query("update mirror.outgoing_deliveries set state = 'dead', taken_until = null");
@@ -156,9 +169,8 @@ describe("deliveries", () => {
   });
 
   it("keep no answer that is recorded while the order is erased, or after that", async () => {
-    await change(["A", "B"]);
-    await planDeliveries(pool, ALL, 10);
-    const [one, other] = (await takeDue(pool, TAKEN, 2)).map(({ deliveryId }) => {
+    await planned("A", "B");
+    const [one, other] = (await take({}, 2)).map(({ deliveryId }) => {
       return { ...END, deliveryId, answer: "Jansen" };
     });
     await beside(
@@ -174,8 +186,7 @@ describe("deliveries", () => {
   });
 
   it("count failures in a row until one succeeds, and keep ten attempts; a late end changes nothing", async () => {
-    await change(["A"]);
-    await planDeliveries(pool, ALL, 10);
+    await planned("A");
     const deliveryId = await takeOne();
     const fail = (n: number) =>
       recordAttempt(pool, { deliveryId, ...END, result: "pending", outcome: `status ${500 + n}` });
@@ -184,12 +195,12 @@ describe("deliveries", () => {
       "select last_attempts as kept from mirror.outgoing_deliveries",
     );
     expect([rows[0]?.kept.length, rows[0]?.kept[0]?.outcome]).toEqual([10, "status 512"]);
-    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 12 }]);
+    expect(await endpoints()).toMatchObject([{ failuresInRow: 12 }]);
     await recordAttempt(pool, { deliveryId, ...END });
     // The process that took it first had been asleep for minutes.
     await fail(0);
     expect(await states()).toEqual(["delivered 13 status 200"]);
-    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ failuresInRow: 0 }]);
+    expect(await endpoints()).toMatchObject([{ failuresInRow: 0 }]);
   });
 
   it("of an ordered endpoint wait for no other order, source or endpoint", async () => {
@@ -199,25 +210,26 @@ describe("deliveries", () => {
        values ('erp', 'other', 0, 'A', 'order.new', 'infinity')`,
     );
     await change(["A", "B"], ["created", "assigned"]);
-    for (const endpointId of ["erp", "bi"]) await planDeliveries(pool, { ...ALL, endpointId }, 10);
-    const take = () => takeDue(pool, { ...TAKEN, ordered: true }, 10);
-    const taken = await take();
+    for (const endpointId of ["erp", "bi"]) await plan({ endpointId });
+    const taken = await take({ ordered: true });
     expect(taken).toMatchObject(["A", "B"].map((reference) => ({ reference, revision: 1 })));
     await recordAttempt(pool, { deliveryId: taken[0]!.deliveryId, ...END });
-    expect(await take()).toMatchObject([{ reference: "A", revision: 2 }]);
+    expect(await take({ ordered: true })).toMatchObject([{ reference: "A", revision: 2 }]);
   });
 
   it("are taken by their own endpoint only, by nobody with another definition, and not during a pause", async () => {
     await list("erp", "bi");
-    await change(["A"]);
-    await planDeliveries(pool, ALL, 10);
-    expect(await takeDue(pool, { ...TAKEN, endpointId: "bi" }, 10)).toEqual([]);
-    expect(await takeDue(pool, { ...TAKEN, definition: "new" }, 10)).toEqual([]);
-    expect(await planDeliveries(pool, { ...ALL, definition: "new" }, 10)).toMatchObject({ read: 0 });
+    await planned("A");
+    expect(await take({ endpointId: "bi" })).toEqual([]);
+    expect(await take({ definition: "new" })).toEqual([]);
+    expect(await plan({ definition: "new" })).toMatchObject({ read: 0 });
     await setEndpointPaused(pool, { endpointId: "erp", paused: true });
-    expect(await takeDue(pool, TAKEN, 10)).toEqual([]);
+    expect(await take()).toEqual([]);
+    await plan({ endpointId: "bi" });
+    await pool.query("update mirror.outgoing_deliveries set next_attempt_at = 'infinity'");
     await setEndpointPaused(pool, { endpointId: "erp", paused: false });
-    expect(await takeDue(pool, TAKEN, 10)).toMatchObject([{ reference: "A" }]);
+    expect(await take()).toMatchObject([{ reference: "A" }]);
+    expect(await take({ endpointId: "bi" })).toEqual([]);
   });
 
   it("are dead when their change was removed, and deleted some days after delivery", async () => {
@@ -242,11 +254,11 @@ describe("deliveries", () => {
     await pool.query("update mirror.changes set changed_at = changed_at - interval '9 years'");
     await setEndpointPaused(pool, { endpointId: "erp", paused: true });
     expect(await remove()).toBe(0);
-    expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
+    expect(await plan({}, 1)).toMatchObject({ planned: 1 });
     expect(await remove()).toBe(0);
-    await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
+    await endAll();
     expect(await remove()).toBe(1);
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
+    expect(await plan()).toMatchObject({ planned: 2 });
     expect(await remove()).toBe(0);
     await age("listed_at", "1 minute");
     expect(await removeEndpoint(pool, "erp")).toBe(true);
@@ -260,23 +272,19 @@ describe("deliveries", () => {
     );
     await list("bi");
     await change(["A", "B", "C"]);
-    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 1 });
-    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 0, planned: 0 });
+    expect(await plan({}, 100)).toMatchObject({ planned: 1 });
+    expect(await plan({}, 100)).toMatchObject({ read: 0, planned: 0 });
     // Another endpoint has room of its own, and what was delivered takes none.
-    expect(await planDeliveries(pool, { ...ALL, endpointId: "bi" }, 100)).toMatchObject({ planned: 3 });
+    expect(await plan({ endpointId: "bi" })).toMatchObject({ planned: 3 });
     await pool.query("update mirror.outgoing_deliveries set state = 'delivered' where source_id = 'old'");
-    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 2 });
+    expect(await plan({}, 100)).toMatchObject({ planned: 2 });
   });
 });
 
 describe("an endpoint", () => {
-  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
-  const endpoints = () => readOutgoingEndpoints(pool);
-
   it("that no process lists any more keeps its place and messages, until a person removes it", async () => {
     await list("erp");
-    await change(["A"]);
-    await planDeliveries(pool, ALL, 10);
+    await planned("A");
     await list("bi");
     await list();
     expect(await states()).toEqual(["pending 0 null"]);
@@ -288,13 +296,13 @@ describe("an endpoint", () => {
     await change(["B"]);
     // Listed again, it goes on from its place.
     await list("erp");
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 1 });
+    expect(await plan()).toMatchObject({ planned: 1 });
     await age("listed_at", "1 minute");
     expect(await removeEndpoint(pool, "erp")).toBe(true);
     expect(await states()).toEqual([]);
     // A new one begins behind the last change.
     await list("erp");
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 0 });
+    expect(await plan()).toMatchObject({ planned: 0 });
   });
 
   it("does not flap between two processes with different lists", async () => {
@@ -318,7 +326,7 @@ describe("an endpoint", () => {
   it("gets nothing more of a source that its list does not have any more", async () => {
     await list("erp", "bi");
     await change(["A", "B", "C"]);
-    for (const endpointId of ["erp", "bi"]) await planDeliveries(pool, { ...ALL, endpointId }, 10);
+    for (const endpointId of ["erp", "bi"]) await plan({ endpointId });
     await pool.query(`update mirror.outgoing_deliveries set state = (array['pending', 'dead', 'delivered'])[position -
       (select min(position) from mirror.changes) + 1] where endpoint_id = 'erp'`);
     await age("listed_at", "31 seconds");
@@ -344,7 +352,7 @@ describe("an endpoint", () => {
     const [shown] = await endpoints();
     expect(shown).toMatchObject({ pending: 0, late: true });
     expect(Date.now() / 1_000 - shown!.oldestPendingAt!).toBeGreaterThan(600);
-    await planDeliveries(pool, { ...ALL, statuses: ["none"] }, 10);
+    await plan({ statuses: ["none"] });
     expect(await endpoints()).toMatchObject([{ oldestPendingAt: null, late: false }]);
   });
 });

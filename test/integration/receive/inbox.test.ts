@@ -62,72 +62,52 @@ describe("insertEvents", () => {
   });
 
   it("does not deadlock with a process that stores the same events in another sequence", async () => {
-    const pools = [1, 2, 3].map((number) =>
-      makePool({ url: database.url, purpose: `writer ${number}`, max: 2, statementTimeoutMs: 10_000 }),
-    );
-    onTestFinished(async () => {
-      for (const pool of pools) await pool.end();
-    });
+    const writers = makePool({ url: database.url, purpose: "writers", max: 6, statementTimeoutMs: 10_000 });
+    onTestFinished(() => writers.end());
     for (let round = 0; round < 20; round += 1) {
       const events = Array.from({ length: 60 }, (_, n) => makeEvent(`evt_${round}_${(n * 7_919) % 61}`));
-      const orders = [events, events.toReversed(), [...events.slice(30), ...events.slice(0, 30)]];
+      const orders = [events, [...events.slice(30), ...events.slice(0, 30)]];
       const results = await Promise.all(
-        pools.flatMap((pool, at) => [
-          insertEvents(pool, orders[at] ?? []),
-          insertEvents(pool, (orders[at] ?? []).toReversed()),
-        ]),
+        [0, 1, 2].flatMap(() =>
+          orders.flatMap((order) => [
+            insertEvents(writers, order),
+            insertEvents(writers, order.toReversed()),
+          ]),
+        ),
       );
       expect(results.flat()).toHaveLength(60);
     }
   });
 });
 
-describe("takeOverdue", () => {
-  const query = { sourceIds: ["live"], olderThanSeconds: 5, limit: 10 };
-  const age = (seq: number, seconds: number) =>
-    database.pool.query(
-      "update mirror.pending set received_at = clock_timestamp() - make_interval(secs => $2) where seq = $1",
-      [seq, seconds],
-    );
-
-  it("returns events that are old enough, oldest first", async () => {
-    const stored = await insertEvents(
-      database.pool,
-      ["a", "b", "c"].map((id) => makeEvent(id)),
-    );
-    const seqs = stored.map(({ seq }) => seq);
-    for (const seq of seqs.slice(0, 2)) await age(seq, 5.001);
-    await age(seqs[2] ?? 0, 4);
-    expect(await takeOverdue(database.pool, query)).toEqual(seqs.slice(0, 2));
-    expect(await takeOverdue(database.pool, { ...query, limit: 1 })).toEqual(seqs.slice(0, 1));
-    expect(await takeOverdue(database.pool, { ...query, afterSeq: seqs[0] ?? 0 })).toEqual(seqs.slice(1, 2));
-  });
-
-  it("returns events that were received before the clock was set back", async () => {
-    const [stored] = await insertEvents(database.pool, [makeEvent("a")]);
+it("finds events that are old enough or were received before the clock was set back, oldest first", async () => {
+  const names = ["old", "older", "young", "of a clock that was set back"];
+  const events = [...names.map((name) => makeEvent(name)), makeEvent("other", "other", "test")];
+  const seqs: number[] = [];
+  for (const [place, seconds] of [5.001, 60, 4, -3_600, 60].entries()) {
+    const [stored] = await insertEvents(database.pool, [events[place]!]);
+    seqs.push(stored!.seq);
     await database.pool.query(
-      "update mirror.pending set received_at = clock_timestamp() + interval '1 hour'",
+      "update mirror.pending set received_at = clock_timestamp() - make_interval(secs => $2) where seq = $1",
+      [stored!.seq, seconds],
     );
-    const query = { sourceIds: ["live"], olderThanSeconds: 5, limit: 9 };
-    expect(await takeOverdue(database.pool, query)).toEqual([stored?.seq]);
-  });
+  }
+  const [old, older, , setBack, other] = seqs;
+  const find = (more: Partial<Parameters<typeof takeOverdue>[1]> = {}) =>
+    takeOverdue(database.pool, { sourceIds: ["live"], olderThanSeconds: 5, limit: 10, ...more });
+  expect(await find()).toEqual([old, older, setBack]);
+  expect(await find({ limit: 1 })).toEqual([old]);
+  expect(await find({ afterSeq: old! })).toEqual([older, setBack]);
+  expect(await find({ sourceIds: ["test"] })).toEqual([other]);
+});
 
-  it("can begin at the first event that awaits a decision, or beyond all of them", async () => {
-    const [one, two] = await insertEvents(database.pool, [makeEvent("a"), makeEvent("b")]);
-    const query = { sourceIds: ["live"], afterSeq: 0 };
-    const first = () => findFirstPending(database.pool, query);
-    expect(await first()).toBe(one!.seq - 1);
-    await database.pool.query("delete from mirror.pending where seq = $1", [one!.seq]);
-    expect(await first()).toBe(two!.seq - 1);
-    expect(await findFirstPending(database.pool, { ...query, sourceIds: ["test"] })).toBe(two!.seq);
-    await database.pool.query("delete from mirror.pending");
-    expect(await first()).toBe(two!.seq);
-  });
-
-  it("returns nothing for other sources", async () => {
-    const [stored] = await insertEvents(database.pool, [makeEvent("a", "a", "test")]);
-    await age(stored?.seq ?? 0, 60);
-    expect(await takeOverdue(database.pool, query)).toEqual([]);
-    expect(await takeOverdue(database.pool, { ...query, sourceIds: ["test"] })).toEqual([stored?.seq]);
-  });
+it("finds the first event that awaits a decision, or the end of all", async () => {
+  const [one, two] = await insertEvents(database.pool, [makeEvent("a"), makeEvent("b")]);
+  const first = (...sourceIds: string[]) => findFirstPending(database.pool, { sourceIds, afterSeq: 0 });
+  expect(await first("live")).toBe(one!.seq - 1);
+  await database.pool.query("delete from mirror.pending where seq = $1", [one!.seq]);
+  expect(await first("live")).toBe(two!.seq - 1);
+  expect(await first("test")).toBe(two!.seq);
+  await database.pool.query("delete from mirror.pending");
+  expect(await first("live")).toBe(two!.seq);
 });
