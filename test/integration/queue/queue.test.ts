@@ -2,11 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { makeApplyQueue, type ApplyQueue, type ApplyQueueDeps } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
+import { PATIENCE } from "../../support/servers/queue.ts";
 import {
   QUEUE_BACKENDS,
   openQueueServers,
@@ -15,7 +16,6 @@ import {
 } from "../../support/servers/redis.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
-const PATIENCE = { timeout: 60_000, interval: 20 };
 const HASTE = { jobOptions: SHORT_BACKOFF, workerOptions: SHORT_LIVED_WORKER };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../../support/programs/doomedWorker.ts");
 
@@ -26,17 +26,10 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   const lines: string[] = [];
   let queue: ApplyQueue;
 
-  async function open(
-    logger = silentLogger,
-    overrides: ApplyQueueDeps["overrides"] = HASTE,
-  ): Promise<ApplyQueue> {
-    const opened = await makeApplyQueue({
-      mirrorId: "test",
-      databaseUrl: servers.database.url,
-      redisUrls: redisUrls(),
-      logger,
-      overrides,
-    });
+  async function open(overrides: ApplyQueueDeps["overrides"] = HASTE): Promise<ApplyQueue> {
+    const place = { mirrorId: "test", databaseUrl: servers.database.url, redisUrls: redisUrls() };
+    const logger = logInto((line) => lines.push(line));
+    const opened = await makeApplyQueue({ ...place, logger, overrides });
     await opened.bull.waitUntilReady();
     return opened;
   }
@@ -44,12 +37,16 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     const consumer = await from.consume(apply);
     onTestFinished(() => consumer.close());
   }
-  const failedReasons = async () => (await queue.bull.getFailed()).map((job) => job.failedReason);
+  /** What a worker takes, job by job. */
+  async function take(taken: number[][] = [], from = queue): Promise<readonly number[][]> {
+    await consume(async (seqs) => void taken.push([...seqs]), from);
+    return taken;
+  }
 
   beforeEach(async ({ skip }) => {
     if (!runs) skip("no redis-server");
     lines.length = 0;
-    queue = await open(logInto((line) => lines.push(line)));
+    queue = await open();
   });
   afterEach(async () => {
     if (!runs) return;
@@ -61,8 +58,8 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     const taken: number[][] = [];
     const other = await open();
     onTestFinished(() => other.close());
-    await consume(async (seqs) => void taken.push([...seqs]));
-    await consume(async (seqs) => void taken.push([...seqs]), other);
+    await take(taken);
+    await take(taken, other);
     queue.notify([11, 12, 13]);
     await expect.poll(() => taken, PATIENCE).toEqual([[11, 12, 13]]);
     const counts = () => queue.bull.getJobCounts("active", "waiting", "completed");
@@ -80,10 +77,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   ] as const)("after %s a job is %s, and says only %s", async (error, state, reason) => {
     let calls = 0;
     // So that nothing runs it a second time meanwhile.
-    const patient = await open(
-      logInto((line) => lines.push(line)),
-      { jobOptions: { backoff: 60_000 } },
-    );
+    const patient = await open({ jobOptions: { backoff: 60_000 } });
     onTestFinished(() => patient.close());
     await consume(() => {
       calls += 1;
@@ -103,17 +97,13 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   });
 
   it("rejects a malformed job with a log line, and continues with the next", async () => {
-    const taken: number[][] = [];
-    await queue.bull.add("apply", { seqs: ["1"] } as never);
-    await queue.bull.add("apply", { phone: "+49 30 1234567" } as never);
-    await queue.bull.add("apply", { seqs: [] });
-    await consume(async (seqs) => void taken.push([...seqs]));
+    for (const content of [{ seqs: ["1"] }, { phone: "+49 30 1234567" }, { seqs: [] }])
+      await queue.bull.add("apply", content as never);
+    const taken = await take();
     queue.notify([7]);
     await expect.poll(() => taken, PATIENCE).toEqual([[7]]);
-    await vi.waitFor(
-      async () => expect(await failedReasons()).toEqual(Array(3).fill("not a list of inbox positions")),
-      PATIENCE,
-    );
+    const reasons = async () => (await queue.bull.getFailed()).map((job) => job.failedReason);
+    await expect.poll(reasons, PATIENCE).toEqual(Array(3).fill("not a list of inbox positions"));
     expect(lines.join("")).toContain("a job of an unknown shape was refused");
     expect(lines.join("")).not.toContain("1234567");
   });
@@ -129,17 +119,15 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       child.kill("SIGKILL");
       await once(child, "exit");
     }
-    const taken: number[][] = [];
-    await consume(async (seqs) => void taken.push([...seqs]));
+    const taken = await take();
     await expect.poll(() => taken, PATIENCE).toEqual([[21, 22]]);
-    await vi.waitFor(async () => expect(await queue.bull.getCompletedCount()).toBe(1), PATIENCE);
+    await expect.poll(() => queue.bull.getCompletedCount(), PATIENCE).toBe(1);
   });
 
   it("keeps notifying after the queue was obliterated", async () => {
-    const taken: number[][] = [];
     queue.notify([1]);
-    await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
-    await consume(async (seqs) => void taken.push([...seqs]));
+    await expect.poll(() => queue.bull.getWaitingCount(), PATIENCE).toBe(1);
+    const taken = await take();
     await expect.poll(() => taken, PATIENCE).toEqual([[1]]);
     await queue.bull.obliterate({ force: true });
     queue.notify([2]);

@@ -19,25 +19,16 @@ const OTHER_BODY = Buffer.from('{"id":"evt_2","type":"order.delivered","data":{"
 const KEY = Buffer.from("thirty-two bytes of a good key!!");
 
 interface Case {
-  readonly suite: string;
-  readonly secrets: readonly string[];
+  readonly secret: string;
   readonly request: CapturedRequest;
   readonly now: number;
-  readonly url?: string | undefined;
+  readonly url: string | undefined;
 }
 
-const settingsOf = ({ secrets, request, now, url }: Case) =>
-  secrets.flatMap((secret) =>
-    identifyScheme({ requests: [request], secret, nowSeconds: now, url }).matches.map(({ setting }) => ({
-      setting,
-      secret,
-    })),
-  );
+const identify = ({ request, secret, now, url }: Case, others: readonly CapturedRequest[] = []) =>
+  identifyScheme({ requests: [request, ...others], secret, nowSeconds: now, url });
 
-function verifies(
-  { setting, secret }: { setting: string; secret: string },
-  { request, now, url = ENDPOINT_URL }: Pick<Case, "request" | "now" | "url">,
-): boolean {
+function verifies(setting: string, { secret, request, now, url }: Case): boolean {
   const scheme = { ...loadScheme(setting), toleranceSeconds: 600 };
   return loadVerifier({ scheme, secrets: [secret], url }).verify({ ...request, nowSeconds: now }).valid;
 }
@@ -49,21 +40,19 @@ interface Recorded {
   readonly at?: number;
 }
 const { at: recordedAt, url, suites } = recordedSenders;
-const recorded = suites.flatMap(({ name, library, requests }): Case[] =>
-  (requests as unknown as Recorded[]).map(({ secret, headers, body, at }) => ({
-    suite: `${name} (${library})`,
-    secrets: [secret],
-    now: at ?? recordedAt,
-    url,
-    request: { headersDistinct: distinct(headers), body: Buffer.from(body) },
-  })),
+const recorded = suites.flatMap(({ name, library, requests }) =>
+  (requests as unknown as Recorded[]).map(({ secret, headers, body, at: now = recordedAt }) => {
+    const request = { headersDistinct: distinct(headers), body: Buffer.from(body) };
+    return { suite: `${name} (${library})`, secret, now, url, request };
+  }),
 );
 
 it("finds the scheme of 80 of 100 valid requests of senders' libraries, and claims no wrong one", () => {
   const found = new Map<string, [found: number, all: number]>();
   const wrong: string[] = [];
   for (const each of recorded) {
-    const { suite, request, secrets } = each;
+    const { suite, request, secret } = each;
+    const settingsOf = (of: Case) => identify(of).matches.map(({ setting }) => setting);
     const settings = settingsOf(each);
     const [before, all] = found.get(suite) ?? [0, 0];
     found.set(suite, [before + (settings.length > 0 ? 1 : 0), all + 1]);
@@ -71,7 +60,7 @@ it("finds the scheme of 80 of 100 valid requests of senders' libraries, and clai
     const changed = { ...each, request: { ...request, body: Buffer.from('{"forged":true}') } };
     if (settings.some((setting) => !verifies(setting, each) || verifies(setting, changed))) wrong.push(suite);
     // Nothing signed the changed body, nor with another secret: one request of each sender.
-    const stranger = { ...each, secrets: secrets.map((secret) => `${secret.slice(0, -4)}AAAA`) };
+    const stranger = { ...each, secret: `${secret.slice(0, -4)}AAAA` };
     if (all === 0 && [changed, stranger].some((other) => settingsOf(other).length > 0))
       wrong.push(`${suite}, forged`);
   }
@@ -89,16 +78,8 @@ function take(scheme: Scheme, options: { signedAt?: number; body?: Buffer; id?: 
   const { signing, verifying } = makeSecrets(scheme, KEY);
   const { body = BODY, signedAt = NOW, id = "evt_1" } = options;
   const request = captureSigned(scheme, signing, { id, body, nowSeconds: signedAt });
-  return { suite: "", secrets: [verifying], request, now: NOW, url: ENDPOINT_URL };
+  return { secret: verifying, request, now: NOW, url: ENDPOINT_URL };
 }
-
-const identify = ({ request, secrets, url: address }: Case, others: readonly CapturedRequest[] = []) =>
-  identifyScheme({
-    requests: [request, ...others],
-    secret: secrets[0] ?? "",
-    nowSeconds: NOW,
-    url: address,
-  });
 
 describe("identifying a scheme", () => {
   it.each(Object.keys(PRESETS))("names the preset %s, and finds it under other headers", (preset) => {
@@ -116,7 +97,7 @@ describe("identifying a scheme", () => {
     );
     const [best] = identify(first!, [second!.request]).matches;
     expect(best).toMatchObject({ preset: null, requests: 2, field: "x-delivery-signature" });
-    expect(verifies({ setting: best!.setting, secret: third!.secrets[0]! }, third!)).toBe(true);
+    expect(verifies(best!.setting, third!)).toBe(true);
   });
 
   it("reports the age of a request however old it is, and infers the unit of its time", () => {
@@ -144,7 +125,7 @@ describe("identifying a scheme", () => {
   });
 
   it("says where it looked and what came closest when nothing fits", () => {
-    const taken = { ...take(loadScheme("github")), secrets: ["another secret"] };
+    const taken = { ...take(loadScheme("github")), secret: "another secret" };
     const closest = { preset: "github", reason: "signature_mismatch" };
     expect(identify(taken)).toMatchObject({ matches: [], lookedAt: ["x-hub-signature-256"], closest });
     const late = take(loadScheme("stripe"));
@@ -163,7 +144,7 @@ describe("identifying a scheme", () => {
     const unsigned = { headersDistinct: { host: ["shop.example"], "x-request-id": ["r-1"] }, body: BODY };
     const found = identify({ ...take(loadScheme("github")), request: unsigned });
     expect(found).toMatchObject({ matches: [], lookedAt: [], closest: null });
-    expect(identify({ ...take(loadScheme("github")), secrets: [""] }).matches).toEqual([]);
+    expect(identify({ ...take(loadScheme("github")), secret: "" }).matches).toEqual([]);
   });
 });
 
@@ -206,13 +187,8 @@ it.each(Object.entries(UNUSUAL))("finds a scheme for %s that verifies another re
     const body = `{"id":"evt_${count}","type":"order.picked_up","city":"Köln"}`;
     return capture(write(body, NOW - count * 7, `m-${count}b7`), body);
   });
-  const [best] = identifyScheme({
-    requests: [first!, second!],
-    secret: SECRET,
-    nowSeconds: NOW,
-    url: ENDPOINT_URL,
-  }).matches;
-  const isValid = (body: Buffer) =>
-    verifies({ setting: best!.setting, secret: SECRET }, { request: { ...third!, body }, now: NOW });
+  const taken = { secret: SECRET, request: first!, now: NOW, url: ENDPOINT_URL };
+  const [best] = identify(taken, [second!]).matches;
+  const isValid = (body: Buffer) => verifies(best!.setting, { ...taken, request: { ...third!, body } });
   expect([isValid(third!.body), isValid(first!.body)]).toEqual([true, false]);
 });

@@ -11,35 +11,25 @@ const nowSeconds = Math.floor(Date.now() / 1_000);
 const text = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
 const body = Buffer.from(text);
 const makeSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
-const standardSecret = makeSecret();
 
-type Verify = (headers: Record<string, string>) => unknown;
+type Verify = (headers: Record<string, string>, secret: string) => unknown;
 
 it.each<[string, string, Verify]>([
-  ["standard-webhooks", standardSecret, (headers) => new Webhook(standardSecret).verify(text, headers)],
+  ["standard-webhooks", makeSecret(), (headers, secret) => new Webhook(secret).verify(text, headers)],
   [
     "stripe",
     "whsec_of_stripe_is_text",
-    (headers) =>
-      Stripe.webhooks.signature?.verifyHeader(
-        body,
-        headers["stripe-signature"]!,
-        "whsec_of_stripe_is_text",
-        300,
-      ),
+    (headers, secret) =>
+      Stripe.webhooks.signature?.verifyHeader(body, headers["stripe-signature"]!, secret, 300),
   ],
   [
     "github",
     "It's a Secret",
-    (headers) => verifyLikeGitHub("It's a Secret", text, headers["x-hub-signature-256"]!),
+    (headers, secret) => verifyLikeGitHub(secret, text, headers["x-hub-signature-256"]!),
   ],
 ])("the library of %s accepts what we sign", async (preset, secret, verify) => {
-  const headers = makeSigner({ scheme: loadScheme(preset), secrets: [secret] })({
-    id: "msg_2",
-    body,
-    nowSeconds,
-  });
-  expect(await verify(headers)).toBeTruthy();
+  const sign = makeSigner({ scheme: loadScheme(preset), secrets: [secret] });
+  expect(await verify(sign({ id: "msg_2", body, nowSeconds }), secret)).toBeTruthy();
 });
 
 it.each([
