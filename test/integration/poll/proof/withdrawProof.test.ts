@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, expect, it, onTestFinished } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { acquireLease, type Lease } from "../../../../src/database/leases.sql.ts";
 import { gaps, merge, safeThrough } from "../../../support/virtual/windows.ts";
 import type { Window } from "../../../../src/domain/window/window.ts";
@@ -13,10 +13,13 @@ import { openLiveMirror } from "../../../support/mirror/liveMirror.ts";
 import { secondsAgo } from "../../../support/providers/memoryProvider.ts";
 
 const SECOND = 1_000_000_000n;
-const { pool, show, tell } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, show, tell, read } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
-beforeEach(() => begin(0));
+beforeEach(async () => {
+  await pool.query(emptying("orders history changes refetches inbox quarantine"));
+  await begin(0);
+});
 
 /** A source without a proof, with a history from that second on. */
 async function begin(historySecond: number): Promise<void> {
@@ -30,6 +33,11 @@ const seconds = (since: number, until: number): Window => ({
   since: BigInt(since) * SECOND,
   until: BigInt(until) * SECOND,
 });
+/** An order of that second. */
+const at = (reference: string, second: number) => ({
+  reference,
+  updatedAt: formatInstant(BigInt(second) * SECOND),
+});
 const walk = (window: Window, listed: readonly string[] = []) =>
   recordWalked(pool, lease, { sourceId: "live", sweep: "proof", read: makeRead(window, { listed }) });
 const head = () =>
@@ -41,14 +49,12 @@ const commit = async (window: Window, listed: readonly string[] = []) => {
 const WITHDRAW =
   "select mirror.withdraw_proof('live', $1, 'missed_change', 'R1', 'poll', 'a test') as withdrawn";
 const withdraw = async (version: bigint) =>
-  (await pool.query<{ withdrawn: boolean }>(WITHDRAW, [version])).rows[0]!.withdrawn;
+  (await read<{ withdrawn: boolean }>(WITHDRAW, [version]))[0]!.withdrawn;
 const readSafe = async () => (await readPollState(pool, "live"))?.safeThrough;
-const readProved = async () =>
-  merge(
-    (await pool.query<{ since: string; until: string }>("select since, until from mirror.proved")).rows.map(
-      ({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }),
-    ),
-  );
+const readProved = async () => {
+  const proved = await read<{ since: string; until: string }>("select since, until from mirror.proved");
+  return merge(proved.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) })));
+};
 
 it("withdraws exactly the windows that contain the change, until they are read again", async () => {
   const window = fc
@@ -122,18 +128,11 @@ it("is not undone by a concurrent commit of a window", async () => {
 });
 
 it("asks for a read of a late event also where the mirror had a version ahead of its observation", async () => {
-  onTestFinished(
-    async () => void (await pool.query(emptying("orders history changes refetches inbox quarantine"))),
-  );
   await commit(seconds(0, 60));
-  const order = (second: number) => ({
-    reference: "BACK",
-    updatedAt: formatInstant(BigInt(second) * SECOND),
-  });
+  const order = (second: number) => at("BACK", second);
   await show(45n * SECOND, [order(10_000)], { marginSeconds: 0 });
   expect(await tell(order(50))).toMatchObject([{ verdict: "corrected" }]);
-  const readAsked = async () =>
-    (await pool.query("select reason, claim_version::text as claim from mirror.refetches")).rows;
+  const readAsked = () => read("select reason, claim_version::text as claim from mirror.refetches");
   expect(await readAsked()).toEqual([{ reason: "late_event", claim: String(50n * SECOND) }]);
   // What is dated ahead asks for a read, too, and leaves that claim the exception that it is.
   await tell({ reference: "BACK", updatedAt: formatInstant(secondsAgo(-120)) });
@@ -141,7 +140,6 @@ it("asks for a read of a late event also where the mirror had a version ahead of
 });
 
 it("withdraws no proof that was made again after the event that asks for a read", async () => {
-  onTestFinished(async () => void (await pool.query(emptying("orders history changes refetches"))));
   await commit(seconds(0, 10));
   const announce = async (reference: string, second: bigint) => {
     await tell({ reference, updatedAt: formatInstant(second * SECOND) });
@@ -169,20 +167,12 @@ it("withdraws no proof that was made again after the event that asks for a read"
 });
 
 it("withdraws a proof beyond a gap, too, of a change that it had missed", async () => {
-  onTestFinished(async () => void (await pool.query(emptying("orders history changes refetches"))));
-  for (const [since, until] of [
-    [0, 10],
-    [20, 30],
-  ] as const)
-    await commit(seconds(since, until));
-  const order = (reference: string, second: number) => {
-    return { reference, updatedAt: formatInstant(BigInt(second) * SECOND) };
-  };
-  await tell(order("ANNOUNCED", 24));
-  expect((await pool.query("select reference, reason from mirror.refetches")).rows).toEqual([
+  for (const since of [0, 20]) await commit(seconds(since, since + 10));
+  await tell(at("ANNOUNCED", 24));
+  expect(await read("select reference, reason from mirror.refetches")).toEqual([
     { reference: "ANNOUNCED", reason: "late_event" },
   ]);
-  await show(100n * SECOND, [order("FOUND", 25)], { marginSeconds: 0 });
+  await show(100n * SECOND, [at("FOUND", 25)], { marginSeconds: 0 });
   expect(await readBreaches(pool, { sourceId: "live", after: 0n, limit: 9 })).toMatchObject([
     { kind: "missed_change", reference: "FOUND" },
   ]);

@@ -16,64 +16,48 @@ import { expect, it } from "vitest";
 
 const ORDERS = ["A", "B", "C", "D", "E"] as const;
 const order = fc.constantFrom(...ORDERS);
-const weigh = <One>(weight: number, arbitrary: fc.Arbitrary<One>) => ({ weight, arbitrary });
+const step = <Kind extends string, Drawn = unknown>(
+  weight: number,
+  kinds: readonly Kind[],
+  more?: { readonly [Key in keyof Drawn]: fc.Arbitrary<Drawn[Key]> },
+) => {
+  const kind = kinds.length === 1 ? fc.constant(kinds[0]!) : fc.constantFrom(...kinds);
+  const arbitrary = fc.record({ kind, ...more }) as fc.Arbitrary<{ readonly kind: Kind } & Drawn>;
+  return { weight, arbitrary };
+};
 /** Events that may happen between two cycles or during one. */
 const arbitraryStep = fc.oneof(
-  weigh(
-    6,
-    fc.record({
-      kind: fc.constant("change" as const),
-      orders: fc.uniqueArray(order, { minLength: 1, maxLength: 5 }),
-      // At most a minute: how far a provider that keeps its promises may backdate.
-      skew: fc.constantFrom(0, -0.125, -0.25, -40),
-      announced: fc.boolean(),
-      // Another change half a second earlier; the events of both arrive at once.
-      twice: fc.boolean(),
-    }),
-  ),
-  weigh(
-    3,
-    fc.record({
-      kind: fc.constant("lie" as const),
-      order: fc.oneof(order, fc.constant("INVENTED")),
-      age: fc.constantFrom(-7_200, -60, 1, 100, 1_000, 7_200),
-    }),
-  ),
-  weigh(2, fc.record({ kind: fc.constantFrom("restart" as const, "kill" as const, "takeOver" as const) })),
-  weigh(
-    2,
-    fc.record({
-      kind: fc.constantFrom("killAmid" as const, "loseCommitsAmid" as const, "restoreAmid" as const),
-      // After that many list requests of the cycle.
-      requests: fc.integer({ min: 1, max: 5 }),
-    }),
-  ),
-  weigh(
-    1,
-    fc.record({ kind: fc.constant("lag" as const), seconds: fc.constantFrom(0, 20, 250, 700, 3_600) }),
-  ),
-  weigh(
-    1,
-    fc.record({ kind: fc.constant("clock" as const), errorSeconds: fc.constantFrom(0, 86_400, -3_600) }),
-  ),
-  weigh(1, fc.record({ kind: fc.constant("goBack" as const), seconds: fc.constantFrom(60, 900, 7_200) })),
-  weigh(1, fc.record({ kind: fc.constant("fall" as const), order, seconds: fc.constantFrom(120, 3_600) })),
-  weigh(2, fc.record({ kind: fc.constantFrom("poison" as const, "garble" as const), order })),
-  weigh(2, fc.record({ kind: fc.constant("break" as const), order })),
-  weigh(1, fc.record({ kind: fc.constant("hide" as const), listed: fc.constantFrom(0, 0, 1, 2) })),
+  step(6, ["change"], {
+    orders: fc.uniqueArray(order, { minLength: 1, maxLength: 5 }),
+    // At most a minute: how far a provider that keeps its promises may backdate.
+    skew: fc.constantFrom(0, -0.125, -0.25, -40),
+    announced: fc.boolean(),
+    // Another change half a second earlier; the events of both arrive at once.
+    twice: fc.boolean(),
+  }),
+  step(3, ["lie"], {
+    order: fc.oneof(order, fc.constant("INVENTED")),
+    age: fc.constantFrom(-7_200, -60, 1, 100, 1_000, 7_200),
+  }),
+  step(2, ["restart", "kill", "takeOver"]),
+  // After that many list requests of the cycle.
+  step(2, ["killAmid", "loseCommitsAmid", "restoreAmid"], { requests: fc.integer({ min: 1, max: 5 }) }),
+  step(1, ["lag"], { seconds: fc.constantFrom(0, 20, 250, 700, 3_600) }),
+  step(1, ["clock"], { errorSeconds: fc.constantFrom(0, 86_400, -3_600) }),
+  step(1, ["goBack"], { seconds: fc.constantFrom(60, 900, 7_200) }),
+  step(1, ["fall"], { order, seconds: fc.constantFrom(120, 3_600) }),
+  step(2, ["poison", "garble"], { order }),
+  step(2, ["break"], { order }),
+  step(1, ["hide"], { listed: fc.constantFrom(0, 0, 1, 2) }),
   // An outage that looks like absence: for some orders, or, with empty lists, for all.
-  weigh(
-    3,
-    fc.record({
-      kind: fc.constant("deny" as const),
-      orders: fc.oneof(fc.constant([...ORDERS]), fc.uniqueArray(order, { minLength: 1, maxLength: 3 })),
-      as: fc.constantFrom<Denial>("named", "named", "unnamed", "another order"),
-      lists: fc.boolean(),
-      asked: fc.boolean(),
-    }),
-  ),
-  weigh(2, fc.record({ kind: fc.constant("heal" as const) })),
-  weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
+  step(3, ["deny"], {
+    orders: fc.oneof(fc.constant([...ORDERS]), fc.uniqueArray(order, { minLength: 1, maxLength: 3 })),
+    as: fc.constantFrom<Denial>("named", "named", "unnamed", "another order"),
+    lists: fc.boolean(),
+    asked: fc.boolean(),
+  }),
+  step(2, ["heal"]),
+  step(3, ["wait"], { seconds: fc.constantFrom(60, 300, 1_000) }),
 );
 type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
 
