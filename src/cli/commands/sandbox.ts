@@ -92,7 +92,7 @@ const START = "Start one with `order-mirror sandbox` or `order-mirror demo`; SAN
 const [MARK_HEADER] = Object.keys(MARK);
 
 /** The configured provider if it is on this machine, or SANDBOX_PORT: a fault must never reach a real provider. */
-export function findSandbox({ sources, sandboxPort }: Pick<Config, "sources" | "sandboxPort">): string {
+function findSandbox({ sources, sandboxPort }: Pick<Config, "sources" | "sandboxPort">): string {
   return sources.map(({ baseUrl }) => baseUrl).find(isOnThisMachine) ?? `http://127.0.0.1:${sandboxPort}`;
 }
 

@@ -1,39 +1,49 @@
 import { afterAll, expect, it } from "vitest";
-import { askSandbox, findSandbox } from "../../../src/cli/commands/sandbox.ts";
-import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
-import type { Config } from "../../../src/config/config.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
 
-const { database } = await openTestDatabase();
-const sandbox = await startSandbox({ databaseUrl: database.url, host: "127.0.0.1", port: 0, seed: 1 });
-afterAll(() => sandbox.close());
+const { sandbox, close } = await makeTestSandbox();
+const other = await serve((_request, response) => void response.json({ scenario: "x" }));
+afterAll(async () => {
+  await other.close();
+  await close();
+});
 
-const trigger = (scenario: string, body: object = {}) =>
-  askSandbox<{ reference: string; from: string; to: string }>(sandbox.url, {
-    path: "/scenarios",
-    body: { scenario, ...body },
+const KEY = { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" };
+const trigger = (args: readonly string[], env: Record<string, string> = {}) =>
+  runCommand(["trigger", ...args], {
+    env: { SANDBOX_PORT: String(sandbox.port), DATA_DIR: "/nowhere", ...env },
   });
 
-it("rejects an unknown scenario, order or field", async () => {
-  await expect(trigger("nonsense")).rejects.toThrow("Known scenarios: lost-webhook,");
-  await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
-  await expect(trigger("duplicate", { bogus: "1" })).rejects.toBeInstanceOf(ConfigurationError);
+it("says what happened to which order, what to expect, and where to look", async () => {
+  const { code, stdout, stderr } = await trigger(["lost-webhook"]);
+  const [, reference] = /^lost-webhook: order (DO-\w+), created → picked_up$/m.exec(stdout) ?? [];
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^ {2}Expected: The next poll brings/m)]);
+  expect(stderr).toBe(
+    `Next: order-mirror tail --order ${reference}\n      order-mirror order ${reference}\n`,
+  );
 });
 
-it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {
-  const other = await serve((_req, res) => void res.json({ scenario: "x" }));
-  const ask = (url: string) => askSandbox(url, { path: "/scenarios", body: { scenario: "duplicate" } });
-  await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
-  await other.close();
-  await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);
+it.each<[code: number, says: string, args: string[], env?: Record<string, string>]>([
+  [2, "Known scenarios: lost-webhook,", ["nonsense"]],
+  [2, "No order has this reference.", ["lost-webhook", "--order", "NOPE"]],
+  [
+    75,
+    `The server on http://127.0.0.1:${other.port} is not a sandbox.`,
+    ["duplicate"],
+    { SANDBOX_PORT: String(other.port) },
+  ],
+  [75, "No sandbox answers on http://127.0.0.1:9.", ["duplicate"], { SANDBOX_PORT: "9" }],
+])("exits with %i and says: %s", async (code, says, args, env) => {
+  expect(await trigger(args, env)).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(says) });
 });
 
-it("never sends a request to another machine", () => {
-  const find = (baseUrl: string) =>
-    findSandbox({ sandboxPort: 4010, sources: [{ baseUrl }] } as unknown as Config);
-  for (const url of ["https://api.example.com", "http://127.0.0.1.example.com"])
-    expect(find(url)).toBe("http://127.0.0.1:4010");
-  expect(find("http://localhost:9")).toBe("http://localhost:9");
+it("asks the configured provider if it is on this machine, and never another machine", async () => {
+  for (const env of [
+    { DELIVERY_BASE_URL: "https://api.example.com" },
+    { DELIVERY_BASE_URL: "https://127.0.0.1.example.com" },
+    { DELIVERY_BASE_URL: `http://localhost:${sandbox.port}`, SANDBOX_PORT: "9" },
+  ])
+    expect(await trigger(["duplicate", "--json"], { ...KEY, ...env })).toMatchObject({ code: 0 });
 });
