@@ -15,78 +15,41 @@ const { database, pool } = await openTestDatabase();
 const guarded = await serve(makeTestApi({ pool, apiTokens: TOKENS }));
 const open = await serve(makeTestApi({ pool }));
 for (const sourceId of ["live", "test"])
-  for (const reference of ["BOTH", sourceId.toUpperCase()])
-    await insertOrder(
-      database.pool,
-      sourceId,
-      orderText({ reference, externalOrderId: `shop-${reference}`, status: `of ${sourceId}` }),
-    );
+  await insertOrder(database.pool, sourceId, orderText({ reference: `of ${sourceId}` }));
 afterAll(async () => {
   await guarded.close();
   await open.close();
 });
 
-async function ask(server: TestServer, headers: Record<string, string>, path = "/v1/orders") {
-  const response = await fetch(server.url + path, { headers });
-  const body = (await response.json()) as {
-    status?: string;
-    data?: { reference: string; status: string }[];
-    error?: { code: string };
-  };
-  return {
-    status: response.status,
-    code: body.error?.code,
-    orders: body.data?.map((order) => `${order.reference} ${order.status}`),
-    orderStatus: body.status,
-  };
+async function ask(server: TestServer, headers: Record<string, string>) {
+  const response = await fetch(`${server.url}/v1/orders`, { headers });
+  const body = (await response.json()) as { data?: { reference: string }[]; error?: { code: string } };
+  return body.data?.map(({ reference }) => reference) ?? [response.status, body.error?.code];
 }
 
-/** The order that both sources have, and the source's own. */
-const ordersOf = (sourceId: string) => [`BOTH of ${sourceId}`, `${sourceId.toUpperCase()} of ${sourceId}`];
-
 describe("with API tokens", () => {
-  it("each token reads only its own source", async () => {
-    for (const { token, sourceId } of TOKENS) {
-      const Authorization = `Bearer ${token}`;
-      expect(await ask(guarded, { Authorization })).toMatchObject({
-        status: 200,
-        orders: ordersOf(sourceId),
-      });
-      for (const name of ["BOTH", "shop-BOTH"])
-        expect(await ask(guarded, { Authorization }, `/v1/orders/${name}`)).toMatchObject({
-          orderStatus: `of ${sourceId}`,
-        });
-      const other = sourceId === "live" ? "TEST" : "LIVE";
-      for (const name of [other, `shop-${other}`])
-        expect(await ask(guarded, { Authorization }, `/v1/orders/${name}`)).toMatchObject({
-          code: "order_not_found",
-        });
-    }
-  });
-
-  it("lets nobody else read, also on this machine", async () => {
-    expect(await ask(guarded, {})).toMatchObject({ status: 401, code: "invalid_api_key" });
-  });
-
-  it("refuses a request for another source than the token's", async () => {
+  it("each reads only its own source", async () => {
+    for (const { token, sourceId } of TOKENS)
+      expect(await ask(guarded, { Authorization: `Bearer ${token}` })).toEqual([`of ${sourceId}`]);
     const Authorization = "Bearer token-of-live";
-    expect(await ask(guarded, { Authorization, "X-Source": "live" })).toMatchObject({ status: 200 });
-    expect(await ask(guarded, { Authorization, "X-Source": "test" })).toMatchObject({
-      status: 422,
-      code: "unknown_source",
-    });
+    expect(await ask(guarded, { Authorization, "X-Source": "live" })).toEqual(["of live"]);
+    expect(await ask(guarded, { Authorization, "X-Source": "test" })).toEqual([422, "unknown_source"]);
+  });
+
+  it("nobody else may read, also on this machine", async () => {
+    expect(await ask(guarded, {})).toEqual([401, "invalid_api_key"]);
   });
 });
 
 describe("without API tokens", () => {
   it("lets this machine read the source live, or the one it names", async () => {
-    expect(await ask(open, {})).toMatchObject({ orders: ordersOf("live") });
-    expect(await ask(open, { "X-Source": "test" })).toMatchObject({ orders: ordersOf("test") });
-    expect(await ask(open, { "X-Source": "other" })).toMatchObject({ status: 422, code: "unknown_source" });
+    expect(await ask(open, {})).toEqual(["of live"]);
+    expect(await ask(open, { "X-Source": "test" })).toEqual(["of test"]);
+    expect(await ask(open, { "X-Source": "other" })).toEqual([422, "unknown_source"]);
   });
 
   it("refuses requests through a proxy or by a name that is not this machine's", async () => {
-    expect(await ask(open, { "X-Forwarded-For": "127.0.0.1" })).toMatchObject({ status: 401 });
+    expect(await ask(open, { "X-Forwarded-For": "127.0.0.1" })).toEqual([401, "invalid_api_key"]);
     const named = await askExactly(`${open.url}/v1/orders`, { headers: { Host: "evil.example" } });
     expect(named.status).toBe(401);
   });
@@ -96,8 +59,9 @@ it("wrong tokens are logged once with their address, and never lock out right on
   const lines: string[] = [];
   const logger = logInto((line) => lines.push(line));
   const server = await serve(makeTestApi({ pool, apiTokens: TOKENS, logger }));
-  const status = async (token: string) => (await ask(server, { Authorization: `Bearer ${token}` })).status;
-  for (let guess = 0; guess < 60; guess += 1) expect(await status(`guess-${guess}`)).toBe(401);
+  const present = (token: string) => ask(server, { Authorization: `Bearer ${token}` });
+  for (let guess = 0; guess < 60; guess += 1)
+    expect(await present(`guess-${guess}`)).toEqual([401, "invalid_api_key"]);
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
     expect.objectContaining({
       outcome: "unknown",
@@ -106,6 +70,6 @@ it("wrong tokens are logged once with their address, and never lock out right on
     }),
   ]);
   expect(lines.join("")).not.toContain("guess");
-  expect(await status("token-of-live")).toBe(200);
+  expect(await present("token-of-live")).toEqual(["of live"]);
   await server.close();
 });

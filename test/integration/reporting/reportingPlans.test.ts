@@ -1,7 +1,13 @@
 import { afterAll, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeReader, readBlocks, readDashboard, readQuestions } from "../../support/mirror/reporting.ts";
+import {
+  asOf,
+  makeReader,
+  readBlocks,
+  readDashboard,
+  readQuestions,
+} from "../../support/mirror/reporting.ts";
 
 /** Checks that the queries of reporting tools over a year of orders use an index and never scan a growing table. */
 const ORDERS = 40_000;
@@ -97,7 +103,7 @@ const READ_COMPLETELY = ["coverage_breaches", "coverage_gaps", "daily", "outgoin
 
 /** Examples and panels as of the last day of the orders. */
 const GIVEN = [...readBlocks("sql"), ...readDashboard().panels.flatMap(({ queries }) => queries)].map(
-  (query) => query.replaceAll("now()", `timestamptz '${NOW}'`).replaceAll("current_date", `date '${NOW}'`),
+  (query) => asOf(query, NOW),
 );
 /** Those that read windows or all orders, too, must be possible. */
 const IS_WIDE = /reporting\.(?:coverage|orders_as_of)/;

@@ -25,7 +25,8 @@ export function readQuestions(now: string): { question: string; sql: string }[] 
   }));
 }
 
-function asOf(sql: string, now: string): string {
+/** The statement as if it were the instant `now`. */
+export function asOf(sql: string, now: string): string {
   return sql
     .replaceAll("now()", `timestamptz '${now}'`)
     .replaceAll("current_date", `(timestamptz '${now}')::date`);

@@ -43,25 +43,14 @@ it.each<[unknown, RegExp]>([
   ...OPTION_NAMES.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`^${name} must`)]),
   [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
   [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
-  [{ redisUrls: "redis://h" }, /^redisUrls must look like/],
   [{ sources: [] }, /^sources is empty\.$/],
   [{ sources: undefined }, /^sources must be a list\.$/],
-  [{ sources: [{ ...LIVE, apiKey: "dos_test_key" }] }, /^sources, source live, apiKey belongs to live mode/],
   [
     { sources: [{ ...LIVE, webhookSecrets: [`whsec_${"c2VjcmV0".repeat(4)}`, "hunter2!"] }] },
     /^sources, source live, webhookSecrets is wrong: /,
   ],
   [{ sources: [{ ...LIVE, secret: "hunter2" }] }, /unknown fields: "secret"/],
-  [{ apiTokens: "a-token-of-sixteen" }, /^apiTokens must be a list\.$/],
-  [
-    { apiTokens: ["a-token-of-sixteen,another-token-of-16"] },
-    /^apiTokens has a token \(number 1\) that is not/,
-  ],
   [{ alertWebhookUrl: "https://a.example.com" }, /^alertWebhookUrl is set without alertWebhookSecret/],
-  [
-    { opsPassword: "a password of us", opsViewerPassword: "a password of us" },
-    /^opsViewerPassword is the same as opsPassword/,
-  ],
   [
     { pollIntervalSeconds: "30" },
     /^pollIntervalSeconds must be a number of seconds from 0\.1 to 3600, not "30"\.$/,
