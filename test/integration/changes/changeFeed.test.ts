@@ -37,20 +37,14 @@ const seeByPoll = (...orders: OrderSketch[]) => show(parseInstant(orders[0]!.upd
 /** Applies observations on one connection, in a transaction that the test ends. */
 async function makeWriter() {
   const client = await database.pool.connect();
+  onTestFinished(() => client.release(true));
   const writer = makeObserver(asPool(client), makeLiveApply(asPool(client)));
   await client.query("begin");
-  let open = true;
-  // A test that fails leaves it open, and closing the pool would wait for it.
-  onTestFinished(() => (open ? client.release(true) : undefined));
   return {
     client,
     write: (reference: string, seconds: number) =>
       writer.show(parseInstant(at(seconds + 100)), [{ reference, updatedAt: at(seconds) }]),
-    async end(how: "commit" | "rollback") {
-      await client.query(how);
-      open = false;
-      client.release();
-    },
+    commit: () => client.query("commit"),
   };
 }
 
@@ -179,7 +173,7 @@ describe("the list of changes", () => {
     await writer.write("C", 1);
     for (const place of [last, emptied, (await read("?after=latest")).next])
       expect(await read(`?after=${place}`)).toMatchObject({ data: [] });
-    await writer.end("commit");
+    await writer.commit();
     for (const place of [last, emptied])
       expect(await read(`?after=${place}`)).toMatchObject({ data: [{ reference: "C" }] });
     expect((await get(`?after=${beginning}`)).status).toBe(410);
@@ -201,7 +195,7 @@ describe("a transaction that is still open", () => {
     expect(rows).toEqual([{ reference: "Z" }, { reference: "B" }]);
     expect(await described()).toEqual(["Z1"]);
     const latest = (await read("?after=latest")).next;
-    await early.end("commit");
+    await early.commit();
     expect(await described()).toEqual(["Z1", "A1", "B1"]);
     expect((await read(`?after=${latest}`)).data.map(({ reference }) => reference)).toEqual(["A", "B"]);
   });
@@ -211,28 +205,21 @@ describe("a transaction that is still open", () => {
     await early.client.query("select pg_current_xact_id()");
     await quick.write("A", 1);
     const waiting = early.write("A", 2);
-    await quick.end("commit");
+    await quick.commit();
     await waiting;
-    await early.end("commit");
+    await early.commit();
     expect(await described()).toEqual(["A1", "A2"]);
   });
 
   it("hides nothing when it belongs to another program, in this or another database of the server", async () => {
-    await pool.query("create table if not exists public.of_others (id int)");
     const other = await makeTestDatabase();
-    const strangers = [await database.pool.connect(), await other.pool.connect()];
-    for (const client of strangers) {
-      await client.query("begin");
-      await client.query("create temporary table mine (id int)");
-      await client.query("select pg_current_xact_id()");
+    onTestFinished(() => other.drop());
+    for (const stranger of [await database.pool.connect(), await other.pool.connect()]) {
+      onTestFinished(() => stranger.release(true));
+      await stranger.query("begin; create temporary table mine (id int); select pg_current_xact_id()");
     }
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     expect(await described()).toEqual(["A1"]);
-    for (const client of strangers) {
-      await client.query("rollback");
-      client.release();
-    }
-    await other.drop();
   });
 
   it("hides nothing when its login cannot write changes, whatever locks it holds", async () => {
@@ -251,10 +238,9 @@ describe("a transaction that is still open", () => {
     await client.end();
     // The same lock, held by a login that can write: the fence must respect it even though no change was written.
     const writer = await database.pool.connect();
+    onTestFinished(() => writer.release(true));
     await writer.query(lock);
     expect(await described()).toEqual([]);
-    await writer.query("rollback");
-    writer.release();
     await pool.query("drop owned by feed_stranger; drop role feed_stranger");
   });
 
@@ -267,7 +253,7 @@ describe("a transaction that is still open", () => {
       await early.write("A", 1);
       for (const reference of ["B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
       expect(await described()).toEqual(["Z1"]);
-      await early.end("commit");
+      await early.commit();
       expect(await described()).toEqual(["Z1", "A1", "B1", "C1", "D1"]);
     }
   });
@@ -380,14 +366,11 @@ describe("a database that moved", () => {
     expect(await beginFeedEpoch(pool)).toBe(false);
     await pool.query("update mirror.feed set server_started = 'epoch'");
     // The first transaction that records the restart does not block others, however long it is open.
-    const client = await database.pool.connect();
-    await client.query("begin");
-    expect((await client.query("select mirror.begin_feed_epoch() as begun")).rows).toEqual([
-      { begun: false },
-    ]);
+    const { client } = await makeWriter();
+    const { rows } = await client.query("select mirror.begin_feed_epoch() as begun");
+    expect(rows).toEqual([{ begun: false }]);
     await seeByPoll({ reference: "B", updatedAt: at(1) });
     await client.query("commit");
-    client.release();
     const { data } = await read(`?after=${next}`);
     expect(data.map(({ position }) => position.split(".")[0])).toEqual([next.split(".")[0]]);
   });

@@ -247,9 +247,7 @@ it("orders_as_of returns the last state at the instant, including late observati
     ["-infinity", []],
     [at(9.999999), []],
     [at(10), ["A created"]],
-    [at(11), ["A created", "B created"]],
     [at(19.999999), ["A created", "B created"]],
-    [at(20), ["A picked_up", "B created"]],
     [at(20.0000005), ["A picked_up", "B created"]],
     [at(30), ["A cancelled", "B created"]],
     [at(40), ["A cancelled", "B cancelled"]],
@@ -272,15 +270,13 @@ it("orders_as_of returns the last state at the instant, including late observati
 
 describe("a reader", () => {
   const login = `reader_${randomUUID().replaceAll("-", "")}`;
-  let reader: pg.Pool;
+  const url = new URL(database.url);
+  [url.username, url.password] = [login, "reader"];
+  const reader = new pg.Pool({ connectionString: url.href, max: 1 });
 
   beforeAll(async () => {
     await database.pool.query(`create role ${login} login password 'reader'`);
     await database.pool.query("call mirror.admit_reader($1)", [login]);
-    const url = new URL(database.url);
-    url.username = login;
-    url.password = "reader";
-    reader = new pg.Pool({ connectionString: url.href, max: 1 });
   });
   afterAll(async () => {
     await reader.end();
