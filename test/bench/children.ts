@@ -1,17 +1,26 @@
 import { fork } from "node:child_process";
 import path from "node:path";
+import type { Pool } from "../../src/database/database.ts";
 import { canStartRedis, startRedis } from "../support/servers/redis.ts";
 import { WEBHOOK_SECRET } from "../support/signing/signing.ts";
-import type { BenchDeps } from "./bench.ts";
+import type { Figure } from "./measure.ts";
+import type { LoadAnswer, LoadOrder } from "./processes/load.ts";
+import type { RoundAnswer } from "./processes/roleProcess.ts";
+
+const CONNECTIONS = 64;
+
+/** A section's environment: its own durable, migrated server with the source `live`. */
+export interface BenchDeps {
+  readonly pool: Pool;
+  readonly databaseUrl: string;
+  /** Registers a function to call at the end of the section, the last one first. */
+  readonly onEnd: (stop: () => Promise<void>) => void;
+}
+
+export type Bench = (deps: BenchDeps) => Promise<Figure[]>;
 
 /** A process of the bench that answers one order at a time. */
-export interface Child {
-  readonly pid: number;
-  /** The message that the process sends once it is ready. */
-  readonly greeting: unknown;
-  readonly ask: <Answer>(order: object) => Promise<Answer>;
-  readonly stop: () => Promise<void>;
-}
+export type Child = Awaited<ReturnType<typeof startChild>>;
 
 interface ChildOptions {
   readonly args?: readonly string[];
@@ -25,18 +34,19 @@ interface ChildOptions {
 
 /**
  * Starts a load generator with memory for everything that it prepares: its own pauses would cause bursts and look like
- * pauses of the receiver.
+ * pauses of the receiver. It ends with the section.
  */
-export function startLoad(): Promise<Child> {
+export function startLoad(deps: BenchDeps): Promise<Child> {
   const nodeOptions = ["--max-semi-space-size=64", "--expose-gc", "--import", "ts-blank-space/register"];
-  return startChild("load.ts", { nodeOptions });
+  return startChild(deps, "load.ts", { nodeOptions });
 }
 
-/** Starts a script of this folder as a separate process; resolves when it has sent its first message. */
+/** Starts a script of this folder as a process that ends with the section; resolves when it has sent its first message. */
 export async function startChild(
+  { onEnd }: Pick<BenchDeps, "onEnd">,
   script: string,
   { args = [], env = {}, nodeOptions = process.execArgv }: ChildOptions = {},
-): Promise<Child> {
+) {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
   const child = fork(path.join(import.meta.dirname, "processes", script), [...args], {
     execArgv: [...nodeOptions],
@@ -46,11 +56,17 @@ export async function startChild(
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const stop = () => {
+    child.kill("SIGTERM");
+    return ended;
+  };
+  onEnd(stop);
   const next = () =>
     Promise.race([
       new Promise<unknown>((resolve) => child.once("message", resolve)),
       ended.then(() => Promise.reject(new Error(`${script} ended`))),
     ]);
+  /** The message that the process sends once it is ready. */
   const greeting = await next();
   return {
     pid: child.pid ?? 0,
@@ -60,11 +76,42 @@ export async function startChild(
       child.send(order);
       return (await answer) as Answer;
     },
-    async stop() {
-      child.kill("SIGTERM");
-      await ended;
-    },
+    stop,
   };
+}
+
+/** The processes that an event goes through. */
+export interface Running {
+  readonly load: Child;
+  readonly web: Child;
+  readonly worker: Child;
+}
+
+/**
+ * Measures with each queue in turn, in Redis and in Postgres, with a web and a worker process that use it. Prints a notice
+ * if one cannot be started here.
+ */
+export async function withEachQueue(
+  deps: BenchDeps,
+  load: Child,
+  measure: (queue: "Redis" | "Postgres", running: Running) => Promise<Figure[]>,
+): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const queue of ["Redis", "Postgres"] as const) {
+    if (queue === "Redis" && !canStartRedis) {
+      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
+      continue;
+    }
+    const redis = queue === "Redis" ? await startRedis() : undefined;
+    deps.onEnd(async () => redis?.stop());
+    const env = makeEnvironment(deps.databaseUrl, redis?.url);
+    const web = await startChild(deps, "roleProcess.ts", { args: ["web"], env });
+    const worker = await startChild(deps, "roleProcess.ts", { args: ["worker"], env });
+    figures.push(...(await measure(queue, { load, web, worker })));
+    // So that they take no time from the next queue's.
+    await Promise.all([web.stop(), worker.stop()]);
+  }
+  return figures;
 }
 
 /** The variables of a process of the product with the single source `live`. */
@@ -83,34 +130,29 @@ function makeEnvironment(databaseUrl: string, redisUrl: string | undefined) {
   };
 }
 
-/**
- * Starts a queue, and a web and a worker process that use it; they end with the section. Undefined, with a notice, if the
- * queue cannot be started here.
- */
-export async function startWithQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
-  if (queue === "Redis" && !canStartRedis) {
-    process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
-    return undefined;
-  }
-  const redis = queue === "Redis" ? await startRedis() : undefined;
-  onEnd(async () => redis?.stop());
-  const env = makeEnvironment(databaseUrl, redis?.url);
-  const web = await startChild("roleProcess.ts", { args: ["web"], env });
-  onEnd(web.stop);
-  const worker = await startChild("roleProcess.ts", { args: ["worker"], env });
-  onEnd(worker.stop);
-  return { web, worker };
-}
-
-/** The webhook address of the source `live`. */
-export function webhookAddress(web: Child): string {
-  return `${String(web.greeting)}/webhooks/live`;
-}
-
 let rounds = 0;
 
 /** A number unique to this round of the run. */
 export function nextRound(): number {
   rounds += 1;
   return rounds;
+}
+
+type RoundOrder = Pick<LoadOrder, "requests" | "perSecond">;
+
+/** Sends events to a receiver that sent its address as its greeting. */
+export function send(load: Child, { greeting }: Child, order: RoundOrder, round = nextRound()) {
+  const url = `${String(greeting)}/webhooks/live`;
+  return load.ask<LoadAnswer>({ url, connections: CONNECTIONS, round, ...order });
+}
+
+/** Sends events, and waits until each is in the mirror; one that never arrives counts as an error. */
+export async function sendRound({ load, web, worker }: Running, order: RoundOrder) {
+  const round = nextRound();
+  const [sent, appliedAtMs] = await Promise.all([
+    send(load, web, order, round),
+    worker.ask<RoundAnswer>({ round, count: order.requests }),
+  ]);
+  const errors = sent.errors + appliedAtMs.filter((atMs) => atMs === 0).length;
+  return { sentAtMs: sent.sentAtMs, appliedAtMs, errors };
 }

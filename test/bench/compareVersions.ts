@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { ROUNDS } from "./effort.ts";
+import { asked, ROUNDS } from "./effort.ts";
 import { formatValue, median, type Figure } from "./measure.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
@@ -101,7 +101,7 @@ function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedF
 
 /** All runs of a section: a single one would compare a server that has just started with one that has been busy for a while. */
 async function measure(tree: string, section: string): Promise<Figure[]> {
-  const quick = process.argv.includes("--quick") ? ["--quick"] : [];
+  const quick = asked.quick ? ["--quick"] : [];
   const options = ["--section", section, "--json", ...quick];
   const child = spawn("npm", ["run", "--silent", "bench", "--", ...options], {
     cwd: tree,

@@ -1,18 +1,30 @@
+import { parseArgs } from "node:util";
+
+/** What the command line asks for. */
+export const { values: asked } = parseArgs({
+  // Processes of the bench have arguments of their own.
+  allowPositionals: true,
+  options: {
+    section: { type: "string", multiple: true },
+    compare: { type: "string" },
+    runs: { type: "string", default: "5" },
+    rounds: { type: "string", default: "3" },
+    json: { type: "boolean" },
+    quick: { type: "boolean" },
+    help: { type: "boolean" },
+  },
+});
+
 /** `--quick` checks that the bench works: one run with a tenth of the work, whose figures mean nothing. */
-const QUICK = process.argv.includes("--quick");
+const QUICK = asked.quick === true;
 
 /** Counted runs, in addition to the warm-up run. */
-export const RUNS = QUICK ? 1 : askedNumber("runs", 5);
+export const RUNS = QUICK ? 1 : Number(asked.runs);
 
 /** How often a comparison of two versions measures each. */
-export const ROUNDS = QUICK ? 1 : askedNumber("rounds", 3);
+export const ROUNDS = QUICK ? 1 : Number(asked.rounds);
 
 /** An amount of work, or its part with --quick. */
 export function amount(units: number): number {
   return QUICK ? Math.ceil(units / 10) : units;
-}
-
-function askedNumber(name: string, otherwise: number): number {
-  const option = process.argv.find((argument) => argument.startsWith(`--${name}=`));
-  return option === undefined ? otherwise : Number(option.slice(`--${name}=`.length));
 }

@@ -1,16 +1,15 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { migrateQueue } from "../../src/queue/postgresServer.ts";
 import { makePool, withClient } from "../../src/database/database.ts";
 import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/database.ts";
 import { addSource } from "../support/mirror/orders.ts";
-import type { Bench } from "./bench.ts";
+import type { Bench } from "./children.ts";
 import { compareVersions, tabulate } from "./compareVersions.ts";
-import { amount } from "./effort.ts";
+import { amount, asked } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
 import { FIGURE_HEAD, writeFigure, type Figure } from "./measure.ts";
@@ -34,27 +33,17 @@ Exits with 1 when a section could not be measured, after the figures of the othe
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
-if (process.argv.includes("--help")) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
-
-const compareAt = process.argv.indexOf("--compare");
-const ref = compareAt === -1 ? undefined : (process.argv[compareAt + 1] ?? "HEAD");
-const asked = process.argv
-  .slice(2)
-  .filter((argument, index) => !argument.startsWith("--") && (ref === undefined || index !== compareAt - 1));
-const unknown = asked.filter((name) => !Object.hasOwn(SECTIONS, name));
-if (unknown.length > 0) {
+const sections = asked.section ?? Object.keys(SECTIONS);
+const unknown = sections.filter((name) => !Object.hasOwn(SECTIONS, name));
+if (asked.help) process.stdout.write(USAGE);
+else if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
-  process.exit(2);
-}
-const sections = asked.length > 0 ? asked : Object.keys(SECTIONS);
-if (ref === undefined) await measure();
+  process.exitCode = 2;
+} else if (asked.compare === undefined) await measure();
 else {
-  const compared = await compareVersions(ref, sections);
-  if (process.argv.includes("--json")) printJson(compared);
-  else printTable(tabulate(ref, compared));
+  const compared = await compareVersions(asked.compare, sections);
+  if (asked.json) printJson(compared);
+  else printTable(tabulate(asked.compare, compared));
 }
 
 async function measure(): Promise<void> {
@@ -69,7 +58,7 @@ async function measure(): Promise<void> {
       process.exitCode = 1;
     }
   }
-  if (process.argv.includes("--json")) printJson(figures);
+  if (asked.json) printJson(figures);
   else printTable([["section", ...FIGURE_HEAD], ...figures.map((row) => [row.section, ...writeFigure(row)])]);
 }
 
@@ -108,14 +97,13 @@ async function runSection(bench: Bench): Promise<Figure[]> {
  * a file delays all commits for some 50 ms, every 1.5 s at 2,000 events per second.
  */
 async function warmServer(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (let file = 0; file < FILES; file += 1) {
-    await client.query("select pg_logical_emit_message(false, 'bench', 'something to switch from')");
-    await client.query("select pg_switch_wal()");
-  }
-  await client.query("checkpoint");
-  await client.end();
+  await withClient(url, async (client) => {
+    for (let file = 0; file < FILES; file += 1) {
+      await client.query("select pg_logical_emit_message(false, 'bench', 'something to switch from')");
+      await client.query("select pg_switch_wal()");
+    }
+    await client.query("checkpoint");
+  });
 }
 
 function printJson(figures: readonly unknown[]): void {

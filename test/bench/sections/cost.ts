@@ -1,13 +1,19 @@
 import { readdir, readFile } from "node:fs/promises";
 import type { Pool } from "../../../src/database/database.ts";
-import type { Bench, BenchDeps } from "../bench.ts";
-import { nextRound, startChild, startLoad, startWithQueue, webhookAddress, type Child } from "../children.ts";
+import {
+  type Bench,
+  type BenchDeps,
+  type Child,
+  type Running,
+  send,
+  sendRound,
+  startChild,
+  startLoad,
+  withEachQueue,
+} from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare, type Sample, type Subject } from "../measure.ts";
-import type { LoadAnswer } from "../processes/load.ts";
-import type { RoundAnswer } from "../processes/roleProcess.ts";
 
-const CONNECTIONS = 64;
 const EVENTS = amount(30_000);
 const WARM_UP_ROUNDS = 2;
 
@@ -16,57 +22,42 @@ const MICROS_PER_TICK = 10_000;
 
 /** Processor time per event in microseconds, and the goal. */
 const COSTS = { web: "at most 60", worker: "at most 40", Postgres: "at most 80" } as const;
-type Costs = Readonly<Record<keyof typeof COSTS, number>>;
 
-interface Measured extends Costs {
+interface Measured extends Readonly<Record<keyof typeof COSTS, number>> {
   readonly perSecond: number;
   readonly errors: number;
 }
 
-/** The processes of a run. */
-interface Running {
-  readonly load: Child;
-  readonly web: Child;
-  readonly worker: Child;
-}
-
 /** What an event costs on its way into the mirror at full rate, and how many go through, next to a bare handler. */
 export const benchCost: Bench = async (deps) => {
-  requireProcessorTime();
-  const load = await startLoad();
-  deps.onEnd(load.stop);
-  const bare = await startChild("bareReceiveProcess.ts");
-  deps.onEnd(bare.stop);
+  if (process.platform !== "linux")
+    throw new Error("Only Linux shows the processor time of a server's processes.");
+  const load = await startLoad(deps);
+  const bare = await startChild(deps, "bareReceiveProcess.ts");
   const figures = await compare({
     section: "cost",
     unit: "µs CPU",
     subjects: [{ name: "bare handler, for an event", run: () => measureBare(load, bare) }],
   });
-  for (const queue of ["Redis", "Postgres"] as const) {
-    const roles = await startWithQueue(queue, deps);
-    if (roles === undefined) continue;
-    const running = { load, ...roles };
+  const others = await withEachQueue(deps, load, async (queue, running) => {
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await measure(deps, running);
-    figures.push(
-      ...(await compare({
-        section: "cost",
-        unit: "/s",
-        subjects: listSubjects(deps, running, queue),
-        limit: {
-          name: "limit: bare handler that verifies and parses",
-          run: () => send(load, webhookAddress(bare)),
-        },
-      })),
-    );
-    for (const child of [running.web, running.worker]) await child.stop();
-  }
-  return figures;
+    return compare({
+      section: "cost",
+      unit: "/s",
+      subjects: listSubjects(deps, running, queue),
+      limit: {
+        name: "limit: bare handler that verifies and parses",
+        run: () => send(load, bare, { requests: EVENTS }),
+      },
+    });
+  });
+  return [...figures, ...others];
 };
 
 /** What Node's HTTP, the signature and JSON cost alone: nothing of it can be saved in a web process. */
 async function measureBare(load: Child, bare: Child): Promise<Sample> {
   const before = await readProcessorTime(bare.pid);
-  const { errors } = await send(load, webhookAddress(bare));
+  const { errors } = await send(load, bare, { requests: EVENTS });
   return { value: ((await readProcessorTime(bare.pid)) - before) / EVENTS, errors };
 }
 
@@ -90,33 +81,21 @@ function listSubjects(deps: BenchDeps, running: Running, queue: string): Subject
   return [sustained, ...costs];
 }
 
-function send(load: Child, url: string): Promise<Sample> {
-  return load.ask<LoadAnswer>({ url, requests: EVENTS, connections: CONNECTIONS, round: nextRound() });
-}
-
 /** From the first event in the mirror to the last one, so that no remaining backlog improves the figure. */
-async function measure({ pool }: BenchDeps, { load, web, worker }: Running): Promise<Measured> {
-  const round = nextRound();
+async function measure({ pool }: BenchDeps, running: Running): Promise<Measured> {
+  const { web, worker } = running;
   const readTimes = () =>
     Promise.all([readProcessorTime(web.pid), readProcessorTime(worker.pid), readServerTime(pool)]);
   const before = await readTimes();
-  const [sent, decidedAtMs] = await Promise.all([
-    load.ask<LoadAnswer>({ url: webhookAddress(web), requests: EVENTS, connections: CONNECTIONS, round }),
-    worker.ask<RoundAnswer>({ round, count: EVENTS }),
-  ]);
+  const { appliedAtMs, errors } = await sendRound(running, { requests: EVENTS });
   const after = await readTimes();
   const [forWeb = 0, forWorker = 0, forPostgres = 0] = after.map(
     (micros, index) => (micros - (before[index] ?? 0)) / EVENTS,
   );
-  const decided = decidedAtMs.filter((atMs) => atMs > 0).toSorted();
-  const seconds = ((decided.at(-1) ?? 0) - (decided[0] ?? 0)) / 1_000;
-  return {
-    perSecond: decided.length / seconds,
-    errors: sent.errors + EVENTS - decided.length,
-    web: forWeb,
-    worker: forWorker,
-    Postgres: forPostgres,
-  };
+  const applied = appliedAtMs.filter((atMs) => atMs > 0).toSorted();
+  const seconds = ((applied.at(-1) ?? 0) - (applied[0] ?? 0)) / 1_000;
+  const perSecond = applied.length / seconds;
+  return { perSecond, errors, web: forWeb, worker: forWorker, Postgres: forPostgres };
 }
 
 /** What /proc shows of a process; times in microseconds. */
@@ -125,12 +104,6 @@ interface ProcessTime {
   readonly own: number;
   /** Of children that have ended. */
   readonly ended: number;
-}
-
-/** Throws where the processor time of other processes is not shown. */
-function requireProcessorTime(): void {
-  if (process.platform !== "linux")
-    throw new Error("Only Linux shows the processor time of a server's processes.");
 }
 
 /** Processor time of all threads of a process so far, in microseconds. Rejects where there is no /proc. */
