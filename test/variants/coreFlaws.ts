@@ -15,13 +15,11 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: "${keyOf(incoming)} > ${keyOf(stored)}",
     replace: "${keyOf(incoming)} >= ${keyOf(stored)}",
-    and: [
-      {
-        in: "apply/applyBatch.sql.ts",
-        find: "then ${stored.row}.settled and",
-        replace: "then false and",
-      },
-    ],
+    and: {
+      in: "apply/applyBatch.sql.ts",
+      find: "then ${stored.row}.settled and",
+      replace: "then false and",
+    },
     by: "integration/apply/guard: the guard in SQL agrees with its model on any sequence of observations",
   },
   {
@@ -35,7 +33,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "two states with one updatedAt of a new order go unnoticed",
     in: "apply/applyBatch.sql.ts",
     find: "      or coalesce(u.version = s.version and u.hash <> s.hash, false)\n",
-    replace: "",
     by: "integration/apply/apply: of a new order that show two states with one updatedAt, in one batch, ask for a read",
   },
   {
@@ -63,7 +60,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "a refused body keeps its share of the budget",
     in: "receive/callBody.ts",
     find: '      if (typeof reading === "string") release();\n',
-    replace: "",
     by: "integration/receive/receiveOutage: gets the room of a refused body back",
   },
   {
@@ -77,7 +73,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "a claim wins over a later read",
     in: "domain/order/observation.ts",
     find: "  if (horizon !== null) return horizon;",
-    replace: "",
     by: "unit/domain/claimsAndReads: a read beyond the margin of every observation produces the state that the provider shows",
   },
   {
@@ -112,7 +107,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "a window whose pages a restored database has lost is recorded",
     in: "database/leases.sql.ts",
     find: "\n    and server = mirror.server_identity()",
-    replace: "",
     by: "integration/poll/pollLedger: the ledger records nothing under a lease that was taken before the database was restored",
   },
   {
@@ -169,13 +163,11 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "apply/absence.sql.ts",
     find: "      when $6::bigint is null or known.horizon is not null and known.observed_at > $6 then 'missing'",
     replace: "      when $6::bigint is null and false then 'missing'",
-    and: [
-      {
-        in: "apply/absence.sql.ts",
-        find: "      when not $7::boolean or not exists (",
-        replace: "      when not $7::boolean and false and not exists (",
-      },
-    ],
+    and: {
+      in: "apply/absence.sql.ts",
+      find: "      when not $7::boolean or not exists (",
+      replace: "      when not $7::boolean and false and not exists (",
+    },
     by: "integration/apply/absence: takes nothing away with one answer, nor with two that an outage explains",
   },
   {
@@ -203,14 +195,11 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "a walk from offset to offset",
     in: "domain/window/scan.ts",
     find: "if (scan.offset > 0 && !overlapsPreviousPage(scan, rows)) return stepFurtherBack(scan);",
-    replace: "",
-    and: [
-      {
-        in: "domain/window/scan.ts",
-        find: "scan: { offset: end - stepBack, end,",
-        replace: "scan: { offset: end, end,",
-      },
-    ],
+    and: {
+      in: "domain/window/scan.ts",
+      find: "scan: { offset: end - stepBack, end,",
+      replace: "scan: { offset: end, end,",
+    },
     by: "unit/domain/walkAgainstNastyProvider: a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
   },
   {
@@ -240,14 +229,12 @@ export const CORE_FLAWS: readonly Variant[] = [
     find: "update mirror.poll_state set polled_through = $5::bigint from held",
     replace:
       "update mirror.poll_state set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4) from held",
-    and: [
-      {
-        in: "poll/coverage.sql.ts",
-        find: "update mirror.poll_state p set polled_through = $5::bigint,",
-        replace:
-          "update mirror.poll_state p set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4),",
-      },
-    ],
+    and: {
+      in: "poll/coverage.sql.ts",
+      find: "update mirror.poll_state p set polled_through = $5::bigint,",
+      replace:
+        "update mirror.poll_state p set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4),",
+    },
     by: "integration/poll/poll: a row stamped in the future moves no cursor, and is read when its time comes",
   },
   {
@@ -262,7 +249,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "an open window is read in whatever direction its pages have",
     in: "domain/window/walk.ts",
     find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range, rows);',
-    replace: "",
     by: "unit/domain/walkAgainstNastyProvider: a walk over the pages of a nasty provider shows every order that was there when it began, if the window has no end and it is proved",
   },
   {
@@ -283,7 +269,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "an unsorted batch",
     in: "domain/order/observation.ts",
     find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
-    replace: "",
     by: "unit/domain/observation: fold keeps the greatest of each order, once, in a fixed sequence",
   },
   {
@@ -363,13 +348,11 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "../migrations/0003_proof.sql",
     find: "a.status = h.status and a.via = 'webhook'\n    and (a.version",
     replace: "a.via = 'webhook'\n    and (a.version",
-    and: [
-      {
-        in: "../migrations/0003_proof.sql",
-        find: "where p.source_id = h.source_id and p.reference = h.reference and p.version >= a.version",
-        replace: "where false and p.source_id = h.source_id and p.version >= a.version",
-      },
-    ],
+    and: {
+      in: "../migrations/0003_proof.sql",
+      find: "where p.source_id = h.source_id and p.reference = h.reference and p.version >= a.version",
+      replace: "where false and p.source_id = h.source_id and p.version >= a.version",
+    },
     by: "integration/poll/lostEvents: counts a change as lost that a",
   },
   {
@@ -412,7 +395,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "a correction counts in verifications of any time",
     in: "poll/refetches.sql.ts",
     find: "and o.version >= r.since and o.version < r.until",
-    replace: "",
     by: "integration/poll/refetch: counts what a read has corrected in the verifications of that time, and in no other",
   },
   {
@@ -433,7 +415,6 @@ export const CORE_FLAWS: readonly Variant[] = [
     flaw: "what a full list never showed may be missing from an empty one",
     in: "poll/coverage.sql.ts",
     find: " and (c.orders > 0 or p.orders = 0)",
-    replace: "",
     by: "integration/poll/pollLedger: proves again, and remembers nothing, once a single read has shown it a margin after",
   },
 ];

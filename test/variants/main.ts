@@ -52,7 +52,7 @@ async function runTests(tree: string, file: string, tests: readonly string[]): P
 async function withFlaw<Result>(tree: string, variant: Variant, run: () => Promise<Result>): Promise<Result> {
   const before = new Map<string, string>();
   try {
-    for (const { in: file, find, replace } of editsOf(variant)) {
+    for (const { in: file, find, replace = "" } of editsOf(variant)) {
       const place = path.join(tree, "src", file);
       const source = await readFile(place, "utf8");
       if (!before.has(place)) before.set(place, source);

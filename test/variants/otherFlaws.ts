@@ -13,7 +13,6 @@ export const OTHER_FLAWS: readonly Variant[] = [
     flaw: "a write that goes to another organization",
     in: "mirror/web.ts",
     find: "      await assertOwnKey(pool, source, logger);\n",
-    replace: "",
     by: "integration/sources/otherOrganization: forwards no write with a key that the poller found to be of another organization",
   },
   {
@@ -97,7 +96,6 @@ export const OTHER_FLAWS: readonly Variant[] = [
     flaw: "a page in a browser on this machine orders couriers",
     in: "api/authenticate.ts",
     find: "      if (writes) throw refuseWriter();\n",
-    replace: "",
     by: "integration/api/writeThrough: is not that of anybody without tokens",
   },
   {
@@ -146,7 +144,6 @@ export const OTHER_FLAWS: readonly Variant[] = [
     flaw: "one token may take everything that all share",
     in: "api/shares.ts",
     find: "|| (takenBy.get(client) ?? 0) >= half",
-    replace: "",
     by: "integration/api/shares: that reads none of its exports leaves half of them to others",
   },
   {
@@ -167,7 +164,6 @@ export const OTHER_FLAWS: readonly Variant[] = [
     flaw: "a source that only other processes list goes unwatched",
     in: "health/health.ts",
     find: " || isInUse(source)",
-    replace: "",
     by: "integration/health/conditions: reports a source that only other processes list, while a poller leads it and for a day after",
   },
   {
