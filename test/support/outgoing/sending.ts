@@ -6,7 +6,6 @@ import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { openOutgoing } from "../../../src/outgoing/outgoing.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { openTestDatabase } from "../servers/database.ts";
 import { emptying } from "../mirror/tables.ts";
@@ -14,6 +13,7 @@ import { makeLiveApply } from "../mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../mirror/orders.ts";
 import { WEBHOOK_SECRET } from "../signing/signing.ts";
 import { listenHere } from "../http/serve.ts";
+import { logInto } from "../run/logInto.ts";
 
 const RETRY_SECONDS = [0.05, 0.05, 0.05];
 export const WAIT = { timeout: 30_000, interval: 20 };
@@ -107,7 +107,6 @@ function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
     const received: Received[] = [];
     const warnings: string[] = [];
     const wakes: (() => void)[] = [];
-    const destination = { write: (line: string) => warnings.push(line) };
     let underWay = 0;
     let most = 0;
     const server = createServer((request, response) => {
@@ -130,7 +129,7 @@ function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
         pool,
         endpoints: [{ ...wanted, sourceIds: ["live"], send, fields, ordered, rate }],
         clock: systemClock,
-        logger: makeLogger({ level: "warn", format: "json", service: "test", destination }),
+        logger: logInto((line) => warnings.push(line)),
         retrySeconds: options.retrySeconds ?? RETRY_SECONDS,
         lookEveryMs: options.lookEveryMs === null ? 3_600_000 : 50,
       });

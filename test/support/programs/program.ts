@@ -1,4 +1,5 @@
 import { spawn, spawnSync, type ChildProcess, execFile } from "node:child_process";
+import { EventEmitter, once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import path from "node:path";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
@@ -29,17 +30,10 @@ export interface Ending {
   readonly stderr: string;
 }
 
-export interface RunningProgram {
-  readonly child: ChildProcess;
-  /** Its output so far. */
-  output(): string;
-  /** Resolves with the match when stdout or stderr shows it; rejects when the program ends before. */
-  waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
-  readonly ended: Promise<Ending>;
-  stop(signal?: NodeJS.Signals): Promise<Ending>;
-}
+export type RunningProgram = ReturnType<typeof watchProgram>;
 
-const running = new Set<RunningProgram>();
+/** Stops a program that runs. */
+const running = new Set<(signal: NodeJS.Signals) => Promise<Ending>>();
 
 /**
  * Starts the built program with exactly these variables. Unless they say otherwise, requests from this machine are trusted
@@ -55,14 +49,12 @@ export function startProgram(
     /** Main file of a program other than the built one. */
     program?: string;
   } = {},
-): RunningProgram {
+) {
   const { stdoutTo, stderrTo, nodeOptions = [], program: main = findProgram() } = options;
   const [stdoutFile, stderrFile] = [stdoutTo, stderrTo].map((file) =>
     file === undefined ? undefined : openSync(file, "w"),
   );
-  const inherited = Object.fromEntries(
-    INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
-  );
+  const inherited = Object.fromEntries(INHERITED.map((name) => [name, process.env[name]]));
   const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
     // A folder without anybody's .env file.
     cwd: path.join(ROOT, "dist"),
@@ -74,57 +66,46 @@ export function startProgram(
 }
 
 /** Follows a program that was started otherwise. */
-export function watchProgram(child: ChildProcess): RunningProgram {
+export function watchProgram(child: ChildProcess) {
   let stdout = "";
   let stderr = "";
-  const listeners = new Set<() => void>();
-  const notify = () => listeners.forEach((listener) => listener());
+  const news = new EventEmitter();
   child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
-    notify();
+    news.emit("news");
   });
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
-    notify();
+    news.emit("news");
   });
   let ending: Ending | undefined;
   const ended = new Promise<Ending>((resolve) => {
     child.once("close", (code, signal) => {
       ending = { code, signal, stdout, stderr };
-      running.delete(program);
+      running.delete(stop);
       resolve(ending);
-      notify();
+      news.emit("news");
     });
   });
+  /** Its output so far. */
   const output = () => `${stdout}\n${stderr}`;
-  const waitFor = (pattern: RegExp, timeoutMs = START_TIMEOUT_MS) =>
-    new Promise<RegExpExecArray>((resolve, reject) => {
-      const fail = (why: string) => {
-        finish();
-        reject(new Error(`${why} before ${pattern}; it wrote:\n${output()}`));
-      };
-      const timer = setTimeout(() => fail(`${timeoutMs} ms passed`), timeoutMs);
-      const finish = () => {
-        clearTimeout(timer);
-        listeners.delete(look);
-      };
-      const look = () => {
-        const match = pattern.exec(output());
-        if (match) {
-          finish();
-          resolve(match);
-        } else if (ending) fail(`the program ended (${ending.code ?? ending.signal})`);
-      };
-      listeners.add(look);
-      look();
-    });
+  /** Resolves with the match when stdout or stderr shows it; rejects when the program ends before. */
+  const waitFor = async (pattern: RegExp): Promise<RegExpExecArray> => {
+    const signal = AbortSignal.timeout(START_TIMEOUT_MS);
+    for (;;) {
+      const match = pattern.exec(output());
+      if (match) return match;
+      const why = ending ? `the program ended (${ending.code ?? ending.signal})` : "its time was over";
+      if (ending || signal.aborted) throw new Error(`${why} before ${pattern}; it wrote:\n${output()}`);
+      await once(news, "news", { signal }).catch(() => undefined);
+    }
+  };
   const stop = (signal: NodeJS.Signals = "SIGTERM") => {
     child.kill(signal);
     return ended;
   };
-  const program: RunningProgram = { child, output, waitFor, ended, stop };
-  running.add(program);
-  return program;
+  running.add(stop);
+  return { child, output, waitFor, ended, stop };
 }
 
 /** Variables of a mirror with the single source `live`, whose provider nothing answers for. */
@@ -151,7 +132,7 @@ export function runProgram(args: readonly string[], env: Record<string, string> 
 
 /** Ends everything that a test left running; call it in afterEach. */
 export async function stopPrograms(): Promise<void> {
-  await Promise.all([...running].map((program) => program.stop("SIGKILL")));
+  await Promise.all([...running].map((stop) => stop("SIGKILL")));
 }
 
 const run = promisify(execFile);
