@@ -264,11 +264,17 @@ describe("a provider that fails", () => {
     expect((await readState())["trouble"]).toBe(trouble);
   });
 
-  it("from the first request on has its error stored and visible", async () => {
-    const refused = new ProviderError("GET /v1/branches was refused", { failure: "key_refused" });
-    const providerClock = { ...provider.providerClock, isSynchronized: () => false };
-    const client = { ...provider, providerClock, listBranches: () => Promise.reject(refused) };
+  it("from the first request on has its error stored and visible, and is asked for nothing else", async () => {
+    // Any answer shows the time.
+    let isSynchronized = false;
+    const providerClock = { ...provider.providerClock, isSynchronized: () => isSynchronized };
+    const listBranches = () => {
+      isSynchronized = true;
+      return Promise.reject(new ProviderError("GET /v1/branches was refused", { failure: "key_refused" }));
+    };
+    const client = { ...provider, providerClock, listBranches };
     expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "failed" });
+    expect(provider.reads).toEqual([]);
     expect(await readState()).toMatchObject({
       last_error: "GET /v1/branches was refused",
       history_since: null,

@@ -1,30 +1,15 @@
 import { formatInstant, parseInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { makeOrder } from "../mirror/orders.ts";
-import {
-  json,
-  startScriptedProvider,
-  type ReceivedRequest,
-  type ScriptedProvider,
-  type Step,
-} from "./scriptedProvider.ts";
+import { json, startScriptedProvider, type ReceivedRequest, type Step } from "./scriptedProvider.ts";
+
+const LIMIT_MAX = 50;
+const ORDERS = "/v1/orders";
 
 /**
  * An HTTP provider that differs from the sandbox: its list is sorted by creation, newest first, with at most 50 orders
  * a page. It does not reveal its limits, and its errors are plain text.
  */
-export interface ForeignProvider extends Pick<ScriptedProvider, "url" | "requests" | "close"> {
-  /** Creates an order or changes it. */
-  put(reference: string, updatedAt: Instant, status: string): void;
-  /** From now on, single reads of the order get this answer, whatever lists show. */
-  answerSingly(reference: string, step: Step): void;
-  /** The status of each order. */
-  truth(): Record<string, string>;
-}
-
-const LIMIT_MAX = 50;
-const ORDERS = "/v1/orders";
-
-export async function startForeignProvider({ branch = "branch-1" } = {}): Promise<ForeignProvider> {
+export async function startForeignProvider({ branch = "branch-1" } = {}) {
   const provider = await startScriptedProvider();
   const orders = new Map<string, { readonly updatedAt: Instant; readonly status: string }>();
   const singly = new Map<string, Step>();
@@ -76,8 +61,12 @@ export async function startForeignProvider({ branch = "branch-1" } = {}): Promis
   return {
     url: provider.url,
     requests: provider.requests,
-    put: (reference, updatedAt, status) => void orders.set(reference, { updatedAt, status }),
-    answerSingly: (reference, step) => void singly.set(reference, step),
+    /** Creates an order or changes it. */
+    put: (reference: string, updatedAt: Instant, status: string) =>
+      void orders.set(reference, { updatedAt, status }),
+    /** From now on, single reads of the order get this answer, whatever lists show. */
+    answerSingly: (reference: string, step: Step) => void singly.set(reference, step),
+    /** The status of each order. */
     truth: () => Object.fromEntries([...orders].map(([reference, { status }]) => [reference, status])),
     close: () => provider.close(),
   };

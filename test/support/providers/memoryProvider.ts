@@ -6,37 +6,29 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { readSnapshot, readListed } from "../../../src/wire/order.ts";
 import { makeOrder } from "../mirror/orders.ts";
 
-export interface ListRead {
+interface ListRead {
   readonly query: WalkRequest;
   readonly requestedAt: Instant;
   /** Of the monotonic clock. */
   readonly atMs: number;
 }
 
-/** A provider in memory, behind the interface of a source: for tests of what happens around requests, not in them. */
-export interface MemoryProvider extends OrderSource {
-  readonly reads: readonly ListRead[];
-  readonly singleReads: readonly string[];
-  /** Makes it as it was in the beginning. */
-  reset(): void;
-  /** Puts an order, or changes it. */
-  put(reference: string, updatedAt: Instant, more?: Record<string, unknown>): void;
-  remove(reference: string): void;
-  /** An element of every list page that is not an order. */
-  serveToo(raw: string): void;
-  /** Runs before each answer of listWindow and getOrder; what it throws is the answer. */
-  before: (signal: AbortSignal | undefined) => Promise<void> | void;
-  /** Maximum number of orders on a page. */
-  limitMax: number;
-}
+export type MemoryProvider = ReturnType<typeof makeMemoryProvider>;
 
 const ROWS_MAX = 200;
 
-export function makeMemoryProvider(): MemoryProvider {
+/** A provider in memory, behind the interface of a source: for tests of what happens around requests, not in them. */
+export function makeMemoryProvider() {
   const orders = new Map<string, { raw: string; updatedAt: Instant }>();
   const extras: string[] = [];
   const reads: ListRead[] = [];
   const singleReads: string[] = [];
+  const steering = {
+    /** Runs before each answer of listWindow and getOrder; what it throws is the answer. */
+    before: (_signal: AbortSignal | undefined): Promise<void> | void => undefined,
+    /** Maximum number of orders on a page. */
+    limitMax: ROWS_MAX,
+  };
   let latest = systemClock.now();
   // No two requests share an instant, however coarse the clock is, so that tests can distinguish them.
   const now = () => {
@@ -50,7 +42,7 @@ export function makeMemoryProvider(): MemoryProvider {
       .filter(({ updatedAt }) => updatedAt >= since && updatedAt < until)
       .toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
     const raws = [...extras, ...inside.map(({ raw }) => raw)];
-    const used = Math.min(limit, provider.limitMax);
+    const used = Math.min(limit, steering.limitMax);
     const page = raws.slice(offset, offset + used);
     return {
       elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
@@ -59,33 +51,18 @@ export function makeMemoryProvider(): MemoryProvider {
     };
   }
 
-  const provider: MemoryProvider = {
-    reads,
-    singleReads,
-    before: () => undefined,
-    limitMax: ROWS_MAX,
-    reset() {
-      orders.clear();
-      for (const list of [extras, reads, singleReads]) list.length = 0;
-      Object.assign(provider, { before: () => undefined, limitMax: ROWS_MAX });
-    },
-    put(reference, updatedAt, more = {}) {
-      const order = makeOrder({ reference, updatedAt: formatInstant(updatedAt), more });
-      orders.set(reference, { raw: JSON.stringify(order), updatedAt });
-    },
-    remove: (reference) => void orders.delete(reference),
-    serveToo: (raw) => void extras.push(raw),
+  const source: OrderSource = {
     promises: { pageRowsMax: ROWS_MAX, rateWindowMs: 10_000 },
     async listWindow(query, options = {}) {
       const requestedAt = now();
       reads.push({ query, requestedAt, atMs: performance.now() });
-      await provider.before(options.signal);
+      await steering.before(options.signal);
       return { ...listPage(query), requestedAt };
     },
     async getOrder(reference, options = {}) {
       singleReads.push(reference);
       const requestedAt = now();
-      await provider.before(options.signal);
+      await steering.before(options.signal);
       const order = orders.get(reference);
       if (order === undefined) throw new ProviderError("there is no such order", { failure: "not_found" });
       return { snapshot: readSnapshot(order.raw, JSON.parse(order.raw)), requestedAt };
@@ -98,7 +75,24 @@ export function makeMemoryProvider(): MemoryProvider {
       compareWith: () => undefined,
     },
   };
-  return provider;
+  return Object.assign(steering, source, {
+    reads,
+    singleReads,
+    /** Puts an order, or changes it. */
+    put(reference: string, updatedAt: Instant, more: Record<string, unknown> = {}) {
+      const order = makeOrder({ reference, updatedAt: formatInstant(updatedAt), more });
+      orders.set(reference, { raw: JSON.stringify(order), updatedAt });
+    },
+    remove: (reference: string) => void orders.delete(reference),
+    /** An element of every list page that is not an order. */
+    serveToo: (raw: string) => void extras.push(raw),
+    /** Makes it as it was in the beginning. */
+    reset() {
+      orders.clear();
+      for (const list of [extras, reads, singleReads]) list.length = 0;
+      Object.assign(steering, { before: () => undefined, limitMax: ROWS_MAX });
+    },
+  });
 }
 
 /** That many seconds ago, truncated to a microsecond. */

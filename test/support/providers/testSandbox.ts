@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { onTestFinished } from "vitest";
 import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
+import { makeTestDatabase } from "../servers/database.ts";
 import { listenHere } from "../http/serve.ts";
 
 export const LIVE = "dos_live_sandbox";
@@ -19,16 +19,7 @@ export interface SandboxAnswer {
   readonly json: any;
 }
 
-export interface TestSandbox {
-  readonly sandbox: Sandbox;
-  readonly url: string;
-  readonly database: TestDatabase;
-  /** One request to the provider's interface; `key` null sends none, the default is the live key. */
-  readonly ask: (method: string, path: string, options?: AskOptions) => Promise<SandboxAnswer>;
-  /** One request to the control interface, which must succeed. */
-  readonly steer: (method: string, path: string, body?: unknown) => Promise<SandboxAnswer["json"]>;
-  readonly close: () => Promise<void>;
-}
+export type TestSandbox = Awaited<ReturnType<typeof makeTestSandbox>>;
 
 export interface AskOptions {
   readonly key?: string | null;
@@ -40,7 +31,7 @@ export interface AskOptions {
 export const AT_REST = { port: 0, seed: 1, speed: 0, rateLimits: false } as const;
 
 /** A sandbox in its own database, at rest unless requested otherwise. */
-export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Promise<TestSandbox> {
+export async function makeTestSandbox(options: Partial<SandboxOptions> = {}) {
   const database = await makeTestDatabase();
   const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST, ...options });
   return {
@@ -54,9 +45,14 @@ export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Pr
 }
 
 /** For a sandbox that a test started itself. */
-export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "database" | "close"> {
+export function speakTo(sandbox: Sandbox) {
   const { url } = sandbox;
-  const ask: TestSandbox["ask"] = async (method, path, { key = LIVE, body, headers = {} } = {}) => {
+  /** One request to the provider's interface; `key` null sends none, the default is the live key. */
+  const ask = async (
+    method: string,
+    path: string,
+    { key = LIVE, body, headers = {} }: AskOptions = {},
+  ): Promise<SandboxAnswer> => {
     const response = await fetch(url + path, {
       method,
       // The server may close a kept connection at the very moment when the next request uses it.
@@ -71,7 +67,8 @@ export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "database" | "close
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, json: tryParse(text) };
   };
-  const steer: TestSandbox["steer"] = async (method, path, body) => {
+  /** One request to the control interface, which must succeed. */
+  const steer = async (method: string, path: string, body?: unknown): Promise<SandboxAnswer["json"]> => {
     const answer = await ask(method, `/_sandbox${path}`, {
       key: null,
       ...(body === undefined ? {} : { body }),
