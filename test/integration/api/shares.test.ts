@@ -39,6 +39,14 @@ async function askUnread(path: string, token: string): Promise<void> {
   connection.write(`GET /v1${path} HTTP/1.1\r\nHost: mirror\r\nAuthorization: Bearer ${token}\r\n\r\n`);
 }
 
+const untilExporting = (connections: number) =>
+  vi.waitFor(async () => {
+    const { rowCount } = await database.pool.query(
+      "select from pg_stat_activity where application_name = 'order-mirror export' and state = 'idle in transaction'",
+    );
+    expect(rowCount).toBe(connections);
+  }, 60_000);
+
 describe("one token", () => {
   it("that reads none of its pages leaves half of the memory for answers to others, and of its own gets 503", async () => {
     for (let index = 0; index < 30; index += 1) await askUnread("/orders?limit=200", GREEDY);
@@ -64,9 +72,7 @@ describe("one token", () => {
 
   it("that reads none of its exports leaves half of them to others", async () => {
     for (let index = 0; index < 2; index += 1) await askUnread("/orders.ndjson", GREEDY);
-    const begun =
-      "select from pg_stat_activity where application_name = 'order-mirror export' and state = 'idle in transaction'";
-    await vi.waitFor(async () => expect((await database.pool.query(begun)).rowCount).toBe(2), 60_000);
+    await untilExporting(2);
     const refused = await ask("/orders.ndjson?status=delivered", GREEDY);
     expect([refused.status, await refused.text()]).toEqual([
       503,
@@ -92,5 +98,6 @@ describe("one token", () => {
         expect([path, answer.status]).toEqual([path, 200]);
         await answer.text();
       }
+    await untilExporting(0);
   });
 });
