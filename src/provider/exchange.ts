@@ -21,10 +21,9 @@ export interface ProviderRequest {
   /** The value of `{reference}` in `route`. */
   readonly reference?: string;
   readonly query?: URLSearchParams;
-  readonly body?: unknown;
   /** Sent instead of `route`: a foreign path and query, from `/v1/` on. */
   readonly path?: string;
-  /** Sent unchanged instead of `body`; not on shared memory. No type argument: TypeScript has none before 5.7. */
+  /** The body; not on shared memory. No type argument: TypeScript has none before 5.7. */
   readonly bytes?: Uint8Array | undefined;
   readonly policy: PolicyName;
   /** True if the request changes nothing at the provider, so that it may be repeated freely. */
@@ -86,17 +85,16 @@ export function makePrepare(target: Target): (request: ProviderRequest) => Prepa
     "user-agent": `order-mirror/${VERSION}`,
   };
   return (request) => {
-    const { method, route, reference, path, query, body, bytes } = request;
+    const { method, route, reference, path, query, bytes } = request;
     const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
     const url = new URL(prefix + (path ?? own));
     // Dot segments, even encoded, would let a foreign path leave the API.
     if (!url.href.startsWith(`${prefix}/v1/`)) throw makeUnsendable("leads out of the provider's interface");
     if (query !== undefined) url.search = query.toString();
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
-    const headers = sent === undefined ? common : { ...common, "content-type": "application/json" };
+    const body = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? null;
+    const headers = body === null ? common : { ...common, "content-type": "application/json" };
     // The key must never follow a redirect to another address, so redirects are not followed.
-    return { request, url, init: { method, headers, redirect: "manual", body: sent ?? null } };
+    return { request, url, init: { method, headers, redirect: "manual", body } };
   };
 }
 

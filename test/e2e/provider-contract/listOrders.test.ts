@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import type { ListOrdersQuery } from "../../../src/provider/client.ts";
 import type { WireOrder } from "../../../src/wire/order.ts";
+import type { ListOrdersQuery } from "../../support/contract/contractClient.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */

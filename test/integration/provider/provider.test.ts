@@ -22,6 +22,7 @@ const provider = await startScriptedProvider();
 const client = makeHastyClient({ baseUrl: provider.url });
 afterAll(() => provider.close());
 
+const WINDOW = { since: 0n, until: 1n, limit: 50, offset: 0 };
 const page = (data: unknown[]) => ({ data, hasMore: false, limit: 50, offset: 0, request_id: "req_1" });
 const single = (fields = {}) => json(200, { ...orderBody(fields), request_id: "req_1" });
 
@@ -41,7 +42,6 @@ describe("requests", () => {
   ])("%s go to the right place with the key, and answer with the order", async (_, ask, line, body) => {
     provider.script(single({ note: "é" }));
     expect(await ask()).toMatchObject({
-      requestId: "req_1",
       snapshot: { fields: { reference: "DO-1", externalOrderId: "shop-1" } },
     });
     const [request] = provider.requests;
@@ -72,7 +72,7 @@ describe("requests", () => {
     const until = parseInstant("2026-11-20T13:00:00Z");
     const answer = await client.listWindow({ since, until, limit: 2, offset: 4 });
     expect(answer.elements).toMatchObject([{ snapshot: { raw: listed } }, { kind: "unreadable", raw: "7" }]);
-    expect(answer).toMatchObject({ hasMore: true, limit: 2, offset: 4, requestId: "r" });
+    expect(answer).toMatchObject({ hasMore: true, limit: 2, offset: 4 });
     expect(Object.fromEntries(new URL(provider.requests[0]!.url, provider.url).searchParams)).toEqual({
       updatedSince: "2026-11-20T11:00:00.123456Z",
       updatedUntil: "2026-11-20T13:00:00Z",
@@ -163,7 +163,7 @@ describe("a misbehaving provider", () => {
     ["a list that is null", json(200, null)],
   ])("by %s is unavailable at once, and its text is not repeated", async (_, step) => {
     provider.script(step);
-    const error = await failureOf(client.listOrders({}));
+    const error = await failureOf(client.listWindow(WINDOW));
     expect(error).toMatchObject({ failure: "unreadable", retry: "later" });
     expect(error).toMatchObject({ status: expect.any(Number) });
     expect(String(error)).not.toContain("Jane");
@@ -179,7 +179,7 @@ describe("a misbehaving provider", () => {
     ],
   ])("by %s is named too large at once", async (_, step) => {
     provider.script(step);
-    const error = await failureOf(client.listOrders({}));
+    const error = await failureOf(client.listWindow(WINDOW));
     expect(error).toMatchObject({ failure: "too_large", retry: "later", status: 200 });
     expect(provider.requests).toHaveLength(1);
   });
@@ -208,7 +208,7 @@ describe("a misbehaving provider", () => {
       const elsewhere = await startScriptedProvider();
       elsewhere.script(json(200, page([])));
       provider.script(text(status, "", { location: `${elsewhere.url}/v1/orders` }));
-      const error = await failureOf(client.listOrders({}));
+      const error = await failureOf(client.listWindow(WINDOW));
       expect(error).toMatchObject({ failure: "refused", status, retry: "never" });
       expect(elsewhere.requests).toEqual([]);
       expect(provider.requests).toHaveLength(1);
@@ -228,7 +228,7 @@ describe("a misbehaving provider", () => {
   ])("that %s is given up at the deadline, four times", async (_, step) => {
     provider.script(step);
     const startedAtMs = performance.now();
-    const error = await failureOf(hasty().listOrders({}));
+    const error = await failureOf(hasty().listWindow(WINDOW));
     const tookMs = performance.now() - startedAtMs;
     expect(error).toMatchObject({ failure: "timeout", retry: "later" });
     expect(provider.requests).toHaveLength(4);
@@ -254,21 +254,21 @@ describe("a misbehaving provider", () => {
       },
       json(200, page([])),
     );
-    expect((await client.listOrders({})).elements).toEqual([]);
+    expect((await client.listWindow(WINDOW)).elements).toEqual([]);
     expect(provider.requests).toHaveLength(2);
   });
 
   it("that closes a kept connection is asked again", async () => {
     provider.script(json(200, page([])), hangUp, hangUp, json(200, page([])));
-    await client.listOrders({});
-    expect((await client.listOrders({})).elements).toEqual([]);
+    await client.listWindow(WINDOW);
+    expect((await client.listWindow(WINDOW)).elements).toEqual([]);
     expect(provider.requests).toHaveLength(4);
   });
 
   it("that is unreachable is unavailable", async () => {
     const gone = await startScriptedProvider();
     await gone.close();
-    const error = await failureOf(makeHastyClient({ baseUrl: gone.url }).listOrders({}));
+    const error = await failureOf(makeHastyClient({ baseUrl: gone.url }).listWindow(WINDOW));
     expect(error).toMatchObject({ failure: "unavailable", status: null, sent: false });
   });
 });
@@ -276,7 +276,7 @@ describe("a misbehaving provider", () => {
 describe("repeated requests", () => {
   it.each([500, 504])("follow %i for reads", async (status) => {
     provider.script(text(status, "oops"), json(200, page([])));
-    expect((await client.listOrders({})).elements).toEqual([]);
+    expect((await client.listWindow(WINDOW)).elements).toEqual([]);
     expect(provider.requests).toHaveLength(2);
   });
 
@@ -319,12 +319,12 @@ describe("repeated requests", () => {
       asking("120"),
     );
     const api = makeHastyClient({ baseUrl: provider.url, clock });
-    await api.listOrders({});
+    await api.listWindow(WINDOW);
     const halves = sleeps.map((ms, index) => ms / (250 * 2 ** index));
     expect(halves.map((ms) => ms >= 1 && ms <= 2)).toEqual([true, true, true]);
-    await api.listOrders({});
+    await api.listWindow(WINDOW);
     expect(sleeps.slice(3)).toEqual([7_000]);
-    await expect(api.listOrders({})).rejects.toMatchObject({ retry: { afterMs: 120_000 } });
+    await expect(api.listWindow(WINDOW)).rejects.toMatchObject({ retry: { afterMs: 120_000 } });
     expect(provider.requests).toHaveLength(7);
   });
 
@@ -377,14 +377,14 @@ describe("429", () => {
   it("is followed by the same request after Retry-After, while others of the policy wait, the urgent before it, and other policies go on", async () => {
     const client = api();
     provider.script(limited({ "retry-after": "1", ratelimit: spent }), single(), json(200, page([])));
-    const lists = [client.listOrders({ limit: 1 }, { priority: "refetch" })];
+    const lists = [client.listWindow({ ...WINDOW, limit: 1 }, { priority: "refetch" })];
     for (const [index, priority] of (["backfill", "poll"] as const).entries())
-      lists.push(client.listOrders({ limit: index + 2 }, { priority }));
+      lists.push(client.listWindow({ ...WINDOW, limit: index + 2 }, { priority }));
     await expect.poll(() => provider.requests.length).toBe(1);
     await client.getOrder("DO-1");
     await Promise.all(lists);
-    const places = ["orders?limit=1", "orders/DO-1", "orders?limit=3", "orders?limit=1", "orders?limit=2"];
-    expect(provider.requests.map(({ url }) => url)).toEqual(places.map((place) => `/v1/${place}`));
+    const asked = provider.requests.map(({ url }) => /limit=\d/.exec(url)?.[0] ?? url);
+    expect(asked).toEqual(["limit=1", "/v1/orders/DO-1", "limit=3", "limit=1", "limit=2"]);
     const [first = 0, _other, ...later] = provider.requests.map(({ atMs }) => atMs);
     const gaps = later.map((atMs, index) => atMs - (later[index - 1] ?? first));
     expect(gaps[0]).toBeGreaterThanOrEqual(1_000);
@@ -394,8 +394,8 @@ describe("429", () => {
   it("is prevented by what a success says to be used up", async () => {
     const client = api();
     provider.script(json(200, page([]), { ratelimit: '"order-list";r=0;t=2' }), json(200, page([])));
-    await client.listOrders({});
-    await client.listOrders({});
+    await client.listWindow(WINDOW);
+    await client.listWindow(WINDOW);
     const [first, second] = provider.requests.map(({ atMs }) => atMs);
     expect(second! - first!).toBeGreaterThanOrEqual(2_000);
   });
@@ -404,7 +404,7 @@ describe("429", () => {
   it("with a dated Retry-After names its delay by the provider's own clock", async () => {
     const headers = { "retry-after": "Fri, 20 Nov 2026 12:00:25 GMT", date: "Fri, 20 Nov 2026 12:00:00 GMT" };
     provider.script(limited({ ...headers, ratelimit: spent }));
-    const error = await failureOf(api().listOrders({}, { attemptsMax: 1 }));
+    const error = await failureOf(api().listWindow(WINDOW, { attemptsMax: 1 }));
     // The message names no policy; the headers say which one is used up.
     expect(error).toMatchObject({ retry: { afterMs: 25_000 }, policy: "order-list" });
   });
@@ -412,7 +412,7 @@ describe("429", () => {
   it("with Retry-After beyond 30 s is the caller's to wait for", async () => {
     const error = { code: "rate_limit_exceeded", message: "order-list exceeded" };
     provider.script(json(429, { error, request_id: "req_3" }, { "retry-after": "31" }));
-    expect(await failureOf(api().listOrders({}))).toMatchObject({
+    expect(await failureOf(api().listWindow(WINDOW))).toMatchObject({
       failure: "rate_limited",
       policy: "order-list",
       retry: { afterMs: 31_000 },
@@ -434,7 +434,7 @@ describe("429", () => {
 it("the provider's clock dates a read no later than its request started", async () => {
   provider.script(json(200, page([]), { date: "Fri, 20 Nov 2026 12:00:00 GMT" }));
   const api = makeHastyClient({ baseUrl: provider.url });
-  const { requestedAt } = await api.listOrders({});
+  const { requestedAt } = await api.listWindow(WINDOW);
   expect(requestedAt).toBeLessThanOrEqual(parseInstant("2026-11-20T11:59:59Z"));
   expect(requestedAt).toBeGreaterThan(parseInstant("2026-11-20T11:59:50Z"));
   expect(api.providerClock.isSynchronized()).toBe(true);

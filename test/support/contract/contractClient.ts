@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { readOrderResponse } from "../../../src/wire/order.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { readOrderResponse, readPage } from "../../../src/wire/order.ts";
 import type { addressSchema, createOrderSchema, updateOrderSchema } from "../../../src/wire/api.ts";
-import {
-  makeProviderClient,
-  type ListOrdersQuery,
-  type ProviderClientDeps,
-} from "../../../src/provider/client.ts";
+import type { listParametersSchema } from "../../../src/wire/listParameters.ts";
+import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
 import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
 import { makeProviderClock } from "../../../src/provider/providerClock.ts";
 import { makeRetrying, makeTransport, type RequestOptions } from "../../../src/provider/transport.ts";
@@ -65,11 +63,13 @@ const addressCheck = z.discriminatedUnion("valid", [
   }),
 ]);
 
+/** Filters of GET /v1/orders. */
+export type ListOrdersQuery = Partial<z.output<typeof listParametersSchema>>;
+
 export type ContractClient = ReturnType<typeof makeContractClient>;
 
-/** The provider's client with every endpoint of the spec. Writes are sent once, and again only after a short 429. */
+/** A client with every endpoint of the spec. Writes are sent once, and again only after a short 429. */
 export function makeContractClient(deps: ProviderClientDeps) {
-  const client = makeProviderClient(deps);
   const providerClock = makeProviderClock(deps.clock);
   const send = makeRetrying({ send: makeTransport({ ...deps, providerClock }), clock: deps.clock });
   /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
@@ -86,34 +86,38 @@ export function makeContractClient(deps: ProviderClientDeps) {
       readOrder: () => orderAnswer.parse(value),
     };
   };
+  const bytesOf = (body: object) => new TextEncoder().encode(JSON.stringify(body));
+  const read = { method: "GET", safe: true } as const;
   const write = { method: "POST", policy: "sustained", safe: false } as const;
   const geocode = { method: "POST", policy: "geocoding", safe: true } as const;
   return {
-    ...client,
+    ...makeProviderClient(deps),
+    providerClock,
     createOrder: (body: CreateOrderRequest) =>
-      ask({ ...write, route: "/v1/orders", policy: "geocoding", body }),
+      ask({ ...write, route: "/v1/orders", policy: "geocoding", bytes: bytesOf(body) }),
     cancelOrder: (reference: string, options?: RequestOptions) =>
       ask({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
     updateOrder: (reference: string, body: UpdateOrderRequest) =>
-      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, body }),
+      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, bytes: bytesOf(body) }),
     advanceTestOrder: (reference: string) =>
       ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }),
-    async getOrder(reference: string, options?: RequestOptions) {
-      const answer = await client.getOrder(reference, options);
-      const whole = { ...(JSON.parse(answer.snapshot.raw) as object), request_id: answer.requestId };
-      return { ...answer, readOrder: () => orderAnswer.parse(whole) };
-    },
-    async listOrders(query: ListOrdersQuery, options?: RequestOptions) {
-      const page = await client.listOrders(query, options);
-      const data = page.elements.map(({ value }) => value);
-      return { ...page, readOrders: () => orderPage.parse({ ...page, data, request_id: page.requestId }) };
+    getOrder: (reference: string, options?: RequestOptions) =>
+      ask({ ...read, route: "/v1/orders/{reference}", policy: "sustained", reference }, options),
+    async listOrders(filters: ListOrdersQuery, options: RequestOptions = {}) {
+      const query = new URLSearchParams();
+      for (const [name, value] of Object.entries(filters))
+        if (value !== undefined)
+          query.set(name, typeof value === "bigint" ? formatInstant(value) : String(value));
+      const answer = await send({ ...read, route: "/v1/orders", policy: "order-list", query }, options);
+      const { requestedAt, requestId, value } = answer;
+      return { ...readPage(answer), requestedAt, requestId, readOrders: () => orderPage.parse(value) };
     },
     async quoteOrder(body: CreateOrderRequest) {
-      const answer = await send({ ...geocode, route: "/v1/orders/quote", body }, {});
+      const answer = await send({ ...geocode, route: "/v1/orders/quote", bytes: bytesOf(body) }, {});
       return { ...quote.parse(answer.value), subscriptionState: stateOf(answer) };
     },
     async validateAddress(body: WireAddress) {
-      const answer = await send({ ...geocode, route: "/v1/addresses/validate", body }, {});
+      const answer = await send({ ...geocode, route: "/v1/addresses/validate", bytes: bytesOf(body) }, {});
       return addressCheck.parse(answer.value);
     },
   };

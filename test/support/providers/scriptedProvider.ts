@@ -1,8 +1,8 @@
 import { makeOrder } from "../mirror/orders.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import type { ProviderClientDeps } from "../../../src/provider/client.ts";
-import { makeContractClient, type ContractClient } from "../contract/contractClient.ts";
+import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
+import { makeContractClient } from "../contract/contractClient.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { listenHere } from "../http/serve.ts";
@@ -94,18 +94,20 @@ export function orderBody(fields: Record<string, unknown> = {}): Record<string, 
   return { ...order, externalOrderId: "shop-1", ...fields };
 }
 
-/** A client without pauses of the budget, and with short ones between attempts. */
-export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: string }): ContractClient {
+/** The product's client, and two writes, without pauses of the budget, and with short ones between attempts. */
+export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: string }) {
   const limit = { requestsMax: 100_000, windowMs: 1_000 };
   const limits = { sustained: limit, "order-list": limit, geocoding: limit };
-  return makeContractClient({
+  const given = {
     apiKey: "dos_live_1",
     clock: hastyClock,
     budget: makeBudget({ clock: systemClock, limits }),
     logger: silentLogger,
     deadlineMs: 10_000,
     ...deps,
-  });
+  };
+  const { createOrder, cancelOrder } = makeContractClient(given);
+  return { ...makeProviderClient(given), createOrder, cancelOrder };
 }
 
 /** Sleeps a hundredth of the time. */
