@@ -123,40 +123,29 @@ describe("outgoing webhooks", () => {
     for (const [index, time] of times.slice(5).entries()) expect(time - times[index]!).toBeGreaterThan(900);
   });
 
-  it("are paused and resumed by a person: what waits is then due at once", async () => {
-    const endpoint = await open({ answer: refuse(503), retrySeconds: [600] });
+  it("that wait for their next attempt are sent now on request, and when a person ends a pause", async () => {
+    const endpoint = await open({ answer: refuse(503, 503), retrySeconds: [600, 600] });
     const { endpointId } = endpoint;
+    const shown = async () => (await readOutgoingEndpoints(pool))[0]!;
     await change(["A"]);
     await settled("pending 1 status 503");
-    expect(await setEndpointPaused(pool, { endpointId, paused: true })).toBe(true);
-    expect(await setEndpointPaused(pool, { endpointId, paused: true })).toBe(false);
+    expect((await shown()).nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(500);
+    expect(await sendNow(pool, endpointId, "pending")).toBe(1);
+    await settled("pending 2 status 503");
+    const pause = (paused: boolean) => setEndpointPaused(pool, { endpointId, paused });
+    expect([await pause(true), await pause(true)]).toEqual([true, false]);
     await change(["B"]);
-    await settled("pending 1 status 503", "pending 0 null");
-    const [shown] = await readOutgoingEndpoints(pool);
-    expect(shown!.pausedAt).not.toBeNull();
-    expect(endpoint.received).toHaveLength(1);
-    expect(await setEndpointPaused(pool, { endpointId, paused: false })).toBe(true);
-    await settled("delivered 2 status 200", "delivered 1 status 200");
-  });
-
-  it("that wait for their next attempt are sent now on request, with the attempts before kept", async () => {
-    const endpoint = await open({ answer: refuse(503), retrySeconds: [600] });
-    await change(["A"]);
-    await settled("pending 1 status 503");
-    const [shown] = await readOutgoingEndpoints(pool);
-    expect(shown!.nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(500);
-    expect(await sendNow(pool, endpoint.endpointId, "pending")).toBe(1);
-    await settled("delivered 2 status 200");
-    const { rows } = await pool.query("select last_attempts as attempts from mirror.outgoing_deliveries");
+    await settled("pending 2 status 503", "pending 0 null");
+    expect((await shown()).pausedAt).not.toBeNull();
+    expect(endpoint.received).toHaveLength(2);
+    expect(await pause(false)).toBe(true);
+    await settled("delivered 3 status 200", "delivered 1 status 200");
+    const { rows } = await pool.query(
+      "select last_attempts as attempts from mirror.outgoing_deliveries where reference = 'A'",
+    );
     const attempt = { at: expect.any(Number) as number, ms: expect.any(Number) as number };
-    expect(rows).toEqual([
-      {
-        attempts: [
-          { ...attempt, outcome: "status 200" },
-          { ...attempt, outcome: "status 503" },
-        ],
-      },
-    ]);
+    const attempts = [200, 503, 503].map((status) => ({ ...attempt, outcome: `status ${status}` }));
+    expect(rows).toEqual([{ attempts }]);
   });
 
   it("a test is sent once, and its failure is neither repeated nor given up", async () => {

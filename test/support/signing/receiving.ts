@@ -10,6 +10,7 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { logInto } from "../run/logInto.ts";
+import { addSource } from "../mirror/orders.ts";
 import { makeHead } from "../http/rawHttp.ts";
 import { listenHere } from "../http/serve.ts";
 import { makeSecrets } from "./signing.ts";
@@ -38,9 +39,7 @@ export async function startReceiving(options: {
     statementTimeoutMs: 1_500,
     connectTimeoutMs: 1_500,
   });
-  await pool.query(
-    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x'), ('keyed', 'live', 'http://x') on conflict do nothing",
-  );
+  for (const sourceId of ["live", "test", "plain", "keyed"]) await addSource(pool, sourceId);
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const store = options.store ?? commit.store;
   const notified: number[] = [];

@@ -15,11 +15,9 @@ interface Trial {
 }
 
 /** Schemes of the default form over every field of the model; those that are refused at load are left out. */
-function arbitraryTrial(algorithms: readonly string[]): fc.Arbitrary<Trial> {
-  const joiner = fc.constantFrom(".", ":", "\n", "|", ",");
-  const values = fc.subarray(["{timestamp}", "{id}", "{url}", "POST"], { maxLength: 3 });
-  const fields = fc.record({
-    algorithm: fc.constantFrom(...algorithms),
+const anyTrial: fc.Arbitrary<Trial> = fc
+  .record({
+    algorithm: fc.constantFrom(...ALGORITHM_NAMES),
     encoding: fc.constantFrom("hex", "base64", "base64url"),
     separator: fc.constantFrom("", ",", ";"),
     lead: fc.constantFrom("", "HMAC "),
@@ -27,40 +25,30 @@ function arbitraryTrial(algorithms: readonly string[]): fc.Arbitrary<Trial> {
     timeIn: fc.constantFrom<object>({ header: "x-sent-at" }, { part: "t=" }),
     unit: fc.constantFrom("s", "ms", "iso"),
     secretFormat: fc.constantFrom("utf8", "base64", "hex", "whsec"),
-    values,
-    joiner,
-  });
-  return fc
-    .tuple(fields, fc.jsonValue({ maxDepth: 1 }))
-    .map(([{ values: before, joiner: by, timeIn, unit, ...rest }, json]) => {
-      const signed = [...before, "{body}"].join(by);
-      const isPair = !rest.algorithm.startsWith("hmac");
-      const scheme = {
-        ...rest,
-        header: "x-delivery-proof",
-        ...(isPair && { secretFormat: "whpk" }),
-        signed,
-        timestamp: before.includes("{timestamp}") ? { ...timeIn, unit } : null,
-        idHeader: before.includes("{id}") ? "x-event-id" : null,
-      };
-      return { text: JSON.stringify(scheme), body: Buffer.from(JSON.stringify({ value: json })) };
-    })
-    .map(({ text, body }): Trial | undefined => {
-      try {
-        return { scheme: loadScheme(text), body };
-      } catch {
-        return undefined;
-      }
-    })
-    .filter((trial) => trial !== undefined);
-}
+    values: fc.subarray(["{timestamp}", "{id}", "{url}", "POST"], { maxLength: 3 }),
+    joiner: fc.constantFrom(".", ":", "\n", "|", ","),
+    json: fc.jsonValue({ maxDepth: 1 }),
+  })
+  .map(({ values, joiner, timeIn, unit, json, ...rest }): Trial | undefined => {
+    const scheme = {
+      ...rest,
+      header: "x-delivery-proof",
+      ...(!rest.algorithm.startsWith("hmac") && { secretFormat: "whpk" }),
+      signed: [...values, "{body}"].join(joiner),
+      timestamp: values.includes("{timestamp}") ? { ...timeIn, unit } : null,
+      idHeader: values.includes("{id}") ? "x-event-id" : null,
+    };
+    try {
+      const body = Buffer.from(JSON.stringify({ value: json }));
+      return { scheme: loadScheme(JSON.stringify(scheme)), body };
+    } catch {
+      return undefined;
+    }
+  })
+  .filter((trial) => trial !== undefined);
 
 const sign = ({ scheme, body }: Trial, id = "evt_5fe1", at = NOW): CapturedRequest =>
-  captureSigned(scheme, makeSecrets(scheme, KEY).signing, {
-    id,
-    body,
-    nowSeconds: at,
-  });
+  captureSigned(scheme, makeSecrets(scheme, KEY).signing, { id, body, nowSeconds: at });
 
 function verifierOf(scheme: Scheme) {
   const verifier = loadVerifier({ scheme, secrets: [makeSecrets(scheme, KEY).verifying], url: ENDPOINT_URL });
@@ -84,7 +72,7 @@ function changeEach({ scheme }: Trial, request: CapturedRequest): CapturedReques
 
 it("any scheme of the model verifies what it signs, and no change of a signed part verifies", () => {
   fc.assert(
-    fc.property(arbitraryTrial(ALGORITHM_NAMES), (trial) => {
+    fc.property(anyTrial, (trial) => {
       const request = sign(trial);
       const verify = verifierOf(trial.scheme);
       expect(verify(request)).toBe(true);
