@@ -150,6 +150,8 @@ it("takes the event of a change for its own although reads show fewer digits of 
 type Step = readonly [(order: Change) => Promise<unknown>, Change];
 const seen: Step = [poll, created("B")];
 const moved = pickedUp("B");
+const pollAgo = (minutes: number) => (order: Change) =>
+  show(parseInstant(ago(minutes)), [order], { marginSeconds: 5 });
 const ahead = { ...moved, updatedAt: ago(-2) };
 const quarantine = async (order: Change) =>
   expect(await sendEvent(order)).toMatchObject([{ verdict: "quarantined" }]);
@@ -163,6 +165,14 @@ it.each<[string, ...Step[]]>([
   ["a change that a backfill brought", seen, [see("backfill"), moved]],
   ["a change of our own", seen, [see("write"), moved]],
   ["a change whose event is in quarantine", seen, [quarantine, ahead], [poll, ahead]],
+  [
+    "what came back after a list that was late had refuted its event and the next one",
+    seen,
+    [sendEvent, moved],
+    [sendEvent, { ...moved, updatedAt: ago(19), status: "cancelled" }],
+    [pollAgo(18), created("B")],
+    [pollAgo(17), moved],
+  ],
   ["a status that no event announces", seen, [poll, { ...moved, status: "arrived_for_pickup" }]],
   ["what is older than the source", seen, [poll, moved], [makeSourceYounger, moved]],
 ])("expects no event for %s", async (_, ...steps) => {
