@@ -66,18 +66,10 @@ describe("deliveries", () => {
     expect(rows).toEqual([{ reference: "B", event_type: "order.status_changed" }]);
   });
 
-  it("are planned once by any number of processes, and again from an earlier position on request", async () => {
+  it("are sent the oldest first, and again from an earlier position on request", async () => {
     const from = await readFeedFence(pool);
     await change(references(40));
-    const plans = await Promise.all(Array.from({ length: 20 }, () => plan({}, 7)));
-    let count = plans.reduce((sum, { planned }) => sum + planned, 0);
-    for (;;) {
-      const { read, planned } = await plan({}, 7);
-      count += planned;
-      if (read === 0) break;
-    }
-    expect(count).toBe(40);
-    // The oldest are sent first.
+    for (const count of [30, 10, 0]) expect(await plan({}, 30)).toMatchObject({ planned: count });
     expect(await take({}, 3)).toMatchObject(references(3).map((reference) => ({ reference })));
     await endAll();
     expect(await replayFrom(pool, { endpointId: "erp", from })).toBe(40);

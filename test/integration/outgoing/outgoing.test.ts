@@ -117,19 +117,26 @@ describe("outgoing webhooks", () => {
       accept(response, { reference: "", revision: 0 });
     };
     const endpoint = await open({ answer, rate: 5, processes: 2, lookEveryMs: null });
+    const startedMs = performance.now();
     await change(references(11));
     endpoint.wake();
     await deliveredAll(11);
-    for (const [index, time] of times.slice(5).entries()) expect(time - times[index]!).toBeGreaterThan(900);
+    // Counted from the start: a busy machine can only delay what comes.
+    for (const [index, time] of times.entries()) expect(time - startedMs).toBeGreaterThan(200 * (index - 1));
   });
 
   it("that wait for their next attempt are sent now on request, and when a person ends a pause", async () => {
-    const endpoint = await open({ answer: refuse(503, 503), retrySeconds: [600, 600] });
+    const headers = [{ "retry-after": "3600" }, { "retry-after": "7200" }];
+    const answer: Answer = (response) => {
+      const asks = headers.shift();
+      response.writeHead(asks ? 503 : 200, asks ?? {}).end();
+    };
+    const endpoint = await open({ answer, retrySeconds: [600, 600] });
     const { endpointId } = endpoint;
     const shown = async () => (await readOutgoingEndpoints(pool))[0]!;
     await change(["A"]);
     await settled("pending 1 status 503");
-    expect((await shown()).nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(500);
+    expect((await shown()).nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(3_500);
     expect(await sendNow(pool, endpointId, "pending")).toBe(1);
     await settled("pending 2 status 503");
     const pause = (paused: boolean) => setEndpointPaused(pool, { endpointId, paused });
@@ -156,7 +163,8 @@ describe("outgoing webhooks", () => {
       await settled("dead 1 status 500");
       expect(received).toHaveLength(count);
     }
-    expect(JSON.parse(received[0]!.text)).toMatchObject({ type: "test", source: "live", data: {} });
+    const timestamp = expect.stringMatching(/Z$/) as string;
+    expect(JSON.parse(received[0]!.text)).toEqual({ type: "test", timestamp, source: "live", data: {} });
     expect(await readOutgoingEndpoints(pool)).toMatchObject([{ dead: 0, pending: 0, oldestDeadAt: null }]);
     expect(await sendNow(pool, endpointId, "dead")).toBe(0);
   });

@@ -64,24 +64,6 @@ it("lets few events wait for a running statement for at most 20 ms", async () =>
   await expect(Promise.all(jobs)).resolves.toHaveLength(3);
 });
 
-it.each([
-  { sizes: [100, 100], taken: [200] },
-  { sizes: [100, 101], taken: [100, 101] },
-  { sizes: [300, 1], taken: [200, 101] },
-])("takes of $sizes positions as many as one statement takes: $taken", async ({ sizes, taken }) => {
-  const { calls, apply } = makeHeldApply();
-  const under = [[1], range(500, 16)];
-  const all = [...under, ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
-    apply(seqs),
-  );
-  for (let at = 0; at < under.length + taken.length; at += 1) {
-    calls[at]?.end();
-    await settle();
-  }
-  expect(calls.slice(under.length).map(({ seqs }) => seqs.length)).toEqual(taken);
-  await Promise.all(all);
-});
-
 it("fails all that were applied together when Postgres is unreachable", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2], [3]].map((seqs) => apply(seqs));
@@ -93,28 +75,34 @@ it("fails all that were applied together when Postgres is unreachable", async ()
   expect(calls).toHaveLength(2);
 });
 
-it("decides every job, and fails only those with their own fault", async () => {
+it("decides every job, at most 200 positions in one of two statements, and fails only those with their own fault", async () => {
+  const anyJob = fc.record({ size: fc.integer({ min: 1, max: 320 }), bad: fc.boolean() });
   await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.record({ size: fc.integer({ min: 1, max: 120 }), bad: fc.boolean() }), { maxLength: 30 }),
-      async (jobs) => {
-        const bad = new Set(jobs.flatMap((job, at) => (job.bad ? [at * 1_000] : [])));
-        const decided: number[] = [];
-        const apply = makeGroupApply({
-          applyEvents: async (seqs) => {
-            await Promise.resolve();
-            if (seqs.some((seq) => bad.has(seq))) throw new TypeError("a fault");
-            decided.push(...seqs);
-            return [];
-          },
-        });
-        const all = jobs.map(({ size }, at) => range(at * 1_000, size));
-        const outcomes = await Promise.allSettled(all.map((seqs) => apply(seqs)));
-        expect(outcomes.map(({ status }) => status === "rejected")).toEqual(jobs.map((job) => job.bad));
-        const good = all.filter((_, at) => jobs[at]?.bad === false).flat();
-        expect(decided.toSorted((left, right) => left - right)).toEqual(good);
-      },
-    ),
+    fc.asyncProperty(fc.array(anyJob, { maxLength: 30 }), async (jobs) => {
+      const bad = new Set(jobs.flatMap((job, at) => (job.bad ? [at * 1_000] : [])));
+      const decided: number[] = [];
+      let inFlight = 0;
+      const apply = makeGroupApply({
+        applyEvents: async (seqs) => {
+          expect(seqs.length).toBeLessThanOrEqual(200);
+          expect((inFlight += 1)).toBeLessThanOrEqual(2);
+          await Promise.resolve();
+          inFlight -= 1;
+          if (seqs.some((seq) => bad.has(seq))) throw new TypeError("a fault");
+          decided.push(...seqs);
+          return [];
+        },
+      });
+      const all = jobs.map(({ size }, at) => range(at * 1_000, size));
+      const outcomes = await Promise.allSettled(all.map((seqs) => apply(seqs)));
+      const failed = outcomes.map(
+        (outcome) => outcome.status === "rejected" && outcome.reason instanceof TypeError,
+      );
+      expect(failed).toEqual(jobs.map((job) => job.bad));
+      // Of a job that is too large for one statement, the parts without the fault are applied.
+      const good = all.flatMap((seqs, at) => (jobs[at]?.bad ? seqs.slice(200) : seqs));
+      expect(decided.toSorted((left, right) => left - right)).toEqual(good);
+    }),
     { numRuns: 50 },
   );
 });

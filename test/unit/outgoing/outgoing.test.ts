@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
 import { retryDelayMs } from "../../../src/outgoing/outgoing.ts";
 import { judgeAnswer } from "../../../src/outgoing/outgoingSend.ts";
-import { writeMessage, writeTest } from "../../../src/outgoing/outgoingMessage.ts";
+import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
   const after = (status: number, isLast = false) => judgeAnswer({ kind: "answered", status }, isLast).result;
@@ -101,16 +101,4 @@ it("a message is the change as in the feed, under a stable id", () => {
   expect(data["changedFields"]).toContain("/customer");
   // By which the business's own systems know the order.
   expect(data).toMatchObject({ before: null, after: { reference: "A", externalOrderId: "shop-7" } });
-});
-
-it("a test is about no order", () => {
-  const test = { deliveryId: "8f14e45f", sourceId: "live", createdAt: parseInstant("2026-03-01T09:00:02Z") };
-  const { id, body } = writeTest(test);
-  expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
-  expect(JSON.parse(body.toString())).toEqual({
-    type: "test",
-    timestamp: "2026-03-01T09:00:02Z",
-    source: "live",
-    data: {},
-  });
 });
