@@ -140,8 +140,12 @@
       details.open = open[index] ?? details.open;
     });
     if (left) element.querySelector(".wide")?.scrollTo({ left });
-    const stops = [...element.querySelectorAll(STOPS)];
-    if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
+    if (active) {
+      /* Several links may lead to the same page. */
+      const same = [...element.querySelectorAll(STOPS)].filter((stop) => nameOf(stop) === nameOf(active));
+      const one = same.find((stop) => stop.textContent === active.textContent) ?? same[0];
+      one?.focus({ preventScroll: true });
+    }
     element.dispatchEvent(new Event("live"));
   };
   /*

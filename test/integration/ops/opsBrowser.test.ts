@@ -4,6 +4,7 @@ import {
   COLOUR_RULES,
   findBarriers,
   findChromium,
+  keyboardFaults,
   NO_BROWSER,
   openBrowser,
   openTab,
@@ -210,32 +211,47 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
   });
 
   it("show times in the zone of the reader, or in UTC, and keep addresses in UTC", async () => {
-    await withTab({ ...DESKTOP, timezoneId: "Asia/Tokyo" }, async ({ page, troubles }) => {
-      await logIn(page, "operator", "/ops/orders");
-      await page.goto("/ops/orders?from=2026-01-05T10%3A00&col=order&col=updated");
-      const time = page.locator("#orders time").first();
-      const exact = (await time.getAttribute("datetime")) ?? "";
-      const short = (at: number) => {
-        const text = new Date(at).toISOString().slice(0, 16).replace("T", " ");
-        const today = new Date(Date.now() + (at - Date.parse(exact))).toISOString().slice(0, 10);
-        return text.startsWith(today) ? text.slice(11) : text;
-      };
-      const utc = short(Date.parse(exact));
-      expect(await time.textContent()).toBe(short(Date.parse(exact) + 9 * 3_600_000));
-      expect(await time.getAttribute("title")).toBe(exact);
+    const shown = {
+      "2026-01-01T00:00:00Z": "2026-01-01 01:00:00.000",
+      "2026-06-30T22:59:59Z": "2026-07-01 00:59:59.000",
+      "2026-06-30T22:15:00Z": "2026-07-01 00:15:00.000",
+      "2026-01-05T10:00:00.5Z": "2026-01-05 11:00:00.500",
+      "2026-01-05T10:00:00.123456789Z": "2026-01-05 11:00:00.123",
+    };
+    await pool.query(
+      `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+       select 'live', at, at + 1, 'missed_change', 'ORD-1001', 1, 'poll', '' from unnest($1::bigint[]) at`,
+      [Object.keys(shown).map((at) => parseInstant(at))],
+    );
+    await withTab({ ...DESKTOP, timezoneId: "Europe/Berlin" }, async ({ page, troubles }) => {
+      await logIn(page, "operator", "/ops/breaches");
+      for (const [at, text] of Object.entries(shown)) {
+        const time = page.locator(`time[datetime="${at}"]`).first();
+        expect([await time.textContent(), await time.getAttribute("title")]).toEqual([text, at]);
+      }
+      const time = page.locator('time[datetime="2026-06-30T22:59:59Z"]').first();
       await page.locator(".account summary").click();
       await page.getByRole("button", { name: "Use UTC" }).click();
-      expect(await time.textContent()).toBe(utc);
       await page.reload();
-      await expect.poll(() => time.textContent()).toBe(utc);
+      await expect.poll(() => time.textContent()).toBe("2026-06-30 22:59:59.000");
+      await page.goto("/ops/orders?from=2026-01-05T10%3A00&col=order&col=updated");
       await page.locator(".account summary").click();
       await page.getByRole("button", { name: "Use local time" }).click();
-      expect(await page.locator("input[name='from']").inputValue()).toBe("2026-01-05T19:00");
-      expect(await page.locator(".as-of").textContent()).toContain("times in Asia/Tokyo");
+      expect(await page.locator("input[name='from']").inputValue()).toBe("2026-01-05T11:00");
+      expect(await page.locator(".as-of").textContent()).toContain("times in Europe/Berlin");
+      // To the minute, without today's date.
+      const order = page.locator("#orders time").first();
+      const at = Date.parse((await order.getAttribute("datetime")) ?? "");
+      const day = { dateStyle: "short", timeZone: "Europe/Berlin" } as const;
+      const isToday = [at, Date.now()].map((each) => new Date(each).toLocaleString("sv", day));
+      expect(await order.textContent()).toMatch(
+        isToday[0] === isToday[1] ? /^\d\d:\d\d$/ : /^\d{4}-\d\d-\d\d \d\d:\d\d$/,
+      );
       await page.getByRole("button", { name: "Show" }).click();
       await page.waitForURL("**from=2026-01-05T10%3A00**");
       expect(troubles).toEqual([]);
     });
+    await pool.query("delete from mirror.coverage_breaches where reference = 'ORD-1001'");
   });
 
   it("draw the figures of a source's table as charts, and keep the chosen range", async () => {
@@ -307,32 +323,13 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await pool.query("update mirror.orders set status = 'created' where reference = 'ORD-1005'");
   });
 
-  it("show whole seconds, minutes, midnights and fractions in the zone of the reader", async () => {
-    const shown = {
-      "2026-01-01T00:00:00Z": "2026-01-01 01:00:00.000",
-      "2026-06-30T22:59:59Z": "2026-07-01 00:59:59.000",
-      "2026-06-30T22:15:00Z": "2026-07-01 00:15:00.000",
-      "2026-01-05T10:00:00.5Z": "2026-01-05 11:00:00.500",
-      "2026-01-05T10:00:00.123456789Z": "2026-01-05 11:00:00.123",
-    };
-    const instants = Object.keys(shown).map((at) => parseInstant(at));
-    await pool.query(
-      `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
-       select 'live', at, at + 1, 'missed_change', 'ORD-1001', 1, 'poll', '' from unnest($1::bigint[]) at`,
-      [instants],
-    );
-    await withTab({ ...DESKTOP, timezoneId: "Europe/Berlin" }, async ({ page }) => {
-      await logIn(page, "operator", "/ops/breaches");
-      for (const [at, text] of Object.entries(shown))
-        expect(await page.locator(`time[datetime="${at}"]`).first().textContent()).toBe(text);
-    });
-    await pool.query("delete from mirror.coverage_breaches where reference = 'ORD-1001'");
-  });
-
   it("keep themselves up to date, and say so when they cannot", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
       await page.clock.install();
-      await logIn(page, "operator");
+      await logIn(page, "operator", "/ops?did=pause&on=source+live&many=1");
+      // What was done is said once.
+      expect(await page.locator(".done").textContent()).toContain("source live: Polling is paused");
+      expect(new URL(page.url()).search).toBe("");
       const reads = (part: string, words: string) =>
         expect
           .poll(async () => {
@@ -345,7 +342,12 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await pool.query(
         "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
       );
+      await page.locator("#sources + div a.name").focus();
       await reads("main", "3 events or reads of live");
+      const focus = (of: string) => page.evaluate(`document.activeElement.${of}`);
+      expect(await focus("textContent")).toBe("live");
+      await page.keyboard.press("/");
+      expect(await focus("name")).toBe("q");
       await page.getByRole("button", { name: "Pause" }).click();
       await reads("#updates-word", "paused by you");
       await page.getByRole("button", { name: "Pause" }).click();
@@ -354,6 +356,16 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await reads("#updates-word", "Not updating: the server answers 502");
       await page.unroute("**/ops");
       await reads("#updates-word", "● Updated");
+      await page.goto(ORDER);
+      await page.locator("#order summary").last().click();
+      await pool.query(
+        "insert into mirror.refetches (source_id, reference, reason) values ('live', 'ORD-1001', 'x')",
+      );
+      await reads("#order", "Waiting for a single read");
+      expect(await page.locator("#order details").last().getAttribute("open")).toBe("");
+      await pool.query("delete from mirror.refetches");
+      await page.context().clearCookies();
+      await reads("#updates-word", "your login has ended");
       expect(troubles.filter((trouble) => !trouble.includes("status of 502"))).toEqual([]);
     });
   });
@@ -446,43 +458,6 @@ function smallControls(page: Page): Promise<string[]> {
       return width < 23.5 || height < 23.5;
     })
     .map((control) => control.outerHTML.slice(0, 100))`);
-}
-
-/** A field of date and time has a stop for each of its parts. */
-const PARTS_OF_A_TIME = 7;
-
-/**
- * Tabs through the page from its beginning. Returns what a person with a keyboard would miss: stops that the eye does
- * not find (no outline, or beyond the side of the window), and controls that no Tab reaches.
- */
-async function keyboardFaults(page: Page): Promise<string[]> {
-  const expected = await page.evaluate<number>(`(() => {
-    // What is replaced meanwhile would be counted twice.
-    document.getElementById("pause")?.click();
-    document.activeElement?.blur();
-    scrollTo(0, 0);
-    globalThis.tour = { stops: new Set(), faults: new Set() };
-    document.addEventListener("focusin", ({ target: stop }) => {
-      const { outlineStyle, outlineWidth } = getComputedStyle(stop);
-      const { left, right } = stop.getBoundingClientRect();
-      const isSeen = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && right > 0 && left < innerWidth;
-      globalThis.tour.stops.add(stop);
-      // The browser marks the part of a time instead of the whole field.
-      if (!isSeen && stop.type !== "datetime-local") globalThis.tour.faults.add(stop.outerHTML.slice(0, 100));
-    });
-    return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
-      // Links of a chart stand in its table, too.
-      .filter((stop) => stop.checkVisibility() && !stop.disabled && stop.type !== "hidden" && stop.tabIndex >= 0).length;
-  })()`);
-  const parts = await page.locator("input[type=datetime-local]").count();
-  const presses = expected + parts * PARTS_OF_A_TIME;
-  // Held down: the focus moves with every repetition, of which none waits for the answer to the one before.
-  await Promise.all(Array.from({ length: presses }, () => page.keyboard.down("Tab")));
-  await page.keyboard.up("Tab");
-  const { stops, faults } = await page.evaluate<{ stops: number; faults: string[] }>(
-    "({ stops: globalThis.tour.stops.size, faults: [...globalThis.tour.faults] })",
-  );
-  return stops < expected ? [...faults, `${expected - stops} controls are not reached`] : faults;
 }
 
 /** How many bytes of the page and everything that it loads are sent. */

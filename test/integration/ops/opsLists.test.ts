@@ -191,7 +191,7 @@ describe("the lists", () => {
     await database.pool.query(lost(2, "2 hours", { prefix: "ORD-3" }));
     const { text, page } = await read("/ops/sources/live");
     expect(text).toMatch(
-      /✖ no poller is running .* Exceptions to that 0 Proofs withdrawn 1 Gaps 2 .* Missed webhooks, 24 h 2 of 3 Events waiting 1 Single reads waiting 1 In quarantine 0 .* Identity provider\.example\/live/,
+      /✖ no poller is running .* Exceptions to that 0 Proofs withdrawn 1 Gaps 2 .* Missed webhooks, 24 h 2 of 3 Events waiting 1 Single reads waiting 1 In quarantine 0 .* Identity provider\.example\/live .* Key matches /,
     );
     for (const [list, count] of Object.entries({
       breaches: 1,

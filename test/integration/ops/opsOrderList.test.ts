@@ -40,8 +40,9 @@ const read = async (address: string) => {
 };
 
 describe("the list of orders", () => {
-  it("is the first page for a viewer", async () => {
-    expect((await read("/ops/start")).headers.get("location")).toBe("/ops/orders");
+  it("is the first page for a viewer, and the overview for an operator", async () => {
+    expect((await readAs("/ops/start", "viewer")).to).toBe("/ops/orders");
+    expect((await readAs("/ops/start")).to).toBe("/ops");
   });
 
   it.each([

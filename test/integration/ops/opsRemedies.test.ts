@@ -174,8 +174,16 @@ it("an endpoint is listed with its state and its backlog", async () => {
   expect(page).toContain('href="/ops/outgoing/messages?endpoint=erp"');
   expect(page).toContain('aria-current="page"\n>Outgoing');
   expect(text).toMatch(/erp live ✔ ok 1 \S+ \S+ \S+ \S+ 0 /);
-  await pool.query("update mirror.outgoing_endpoints set failures_in_row = 2");
-  expect((await read("/ops/outgoing")).text).toContain("▲ failed 2 times in a row");
+  // Each of these says more than those before.
+  for (const [change, words] of [
+    ["failures_in_row = 2", "failed 2 times in a row"],
+    ["disputed_at = now()", "listed differently by two workers"],
+    ["listed_at = now() - interval '2 minutes'", "not listed by a running worker"],
+    ["paused_at = now()", "paused by a person"],
+  ] as const) {
+    await pool.query(`update mirror.outgoing_endpoints set ${change}`);
+    expect((await read("/ops/outgoing")).text).toContain(`erp live ▲ ${words} 1 `);
+  }
 });
 
 it("an endpoint leads to its messages by state and by pages, and to how each one ended", async () => {
@@ -191,6 +199,8 @@ it("an endpoint leads to its messages by state and by pages, and to how each one
   expect(second.page).toContain("&lt;script&gt;no");
   expect(second.page).not.toContain("<script>no");
   expect(second.text).toMatch(/status 500, 40.ms/);
-  expect(countRows(await read("/ops/outgoing/messages?endpoint=erp&state=delivered"))).toBe(1);
+  const delivered = await read("/ops/outgoing/messages?endpoint=erp&state=delivered");
+  expect(countRows(delivered)).toBe(1);
+  expect(delivered.text).toMatch(/ORD-1001 live order\.new delivered 1 \S+ \S+ – /);
   expect((await read("/ops/outgoing/messages?endpoint=none")).text).toContain("Nothing matches");
 });

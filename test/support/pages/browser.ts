@@ -101,3 +101,40 @@ export async function overflow(page: Page, part = ":root"): Promise<number> {
   const place = `document.querySelector(${JSON.stringify(part)})`;
   return page.evaluate<number>(`${place}.scrollWidth - ${place}.clientWidth`);
 }
+
+/** A field of date and time has a stop for each of its parts. */
+const PARTS_OF_A_TIME = 7;
+
+/**
+ * Tabs through the page from its beginning. Returns what a person with a keyboard would miss: stops that the eye does
+ * not find (no outline, or beyond the side of the window), and controls that no Tab reaches.
+ */
+export async function keyboardFaults(page: Page): Promise<string[]> {
+  const expected = await page.evaluate<number>(`(() => {
+    // What is replaced meanwhile would be counted twice.
+    document.getElementById("pause")?.click();
+    document.activeElement?.blur();
+    scrollTo(0, 0);
+    globalThis.tour = { stops: new Set(), faults: new Set() };
+    document.addEventListener("focusin", ({ target: stop }) => {
+      const { outlineStyle, outlineWidth } = getComputedStyle(stop);
+      const { left, right } = stop.getBoundingClientRect();
+      const isSeen = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && right > 0 && left < innerWidth;
+      globalThis.tour.stops.add(stop);
+      // The browser marks the part of a time instead of the whole field.
+      if (!isSeen && stop.type !== "datetime-local") globalThis.tour.faults.add(stop.outerHTML.slice(0, 100));
+    });
+    return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+      // Links of a chart stand in its table, too.
+      .filter((stop) => stop.checkVisibility() && !stop.disabled && stop.type !== "hidden" && stop.tabIndex >= 0).length;
+  })()`);
+  const parts = await page.locator("input[type=datetime-local]").count();
+  const presses = expected + parts * PARTS_OF_A_TIME;
+  // Held down: the focus moves with every repetition, of which none waits for the answer to the one before.
+  await Promise.all(Array.from({ length: presses }, () => page.keyboard.down("Tab")));
+  await page.keyboard.up("Tab");
+  const { stops, faults } = await page.evaluate<{ stops: number; faults: string[] }>(
+    "({ stops: globalThis.tour.stops.size, faults: [...globalThis.tour.faults] })",
+  );
+  return stops < expected ? [...faults, `${expected - stops} controls are not reached`] : faults;
+}
