@@ -44,7 +44,7 @@ const CREATE = `
     end if;
   exception
     -- Another reader has made it at the same moment.
-    when duplicate_table or unique_violation then null;
+    when duplicate_table or duplicate_object or unique_violation then null;
   end $$`;
 
 const SAVE = `

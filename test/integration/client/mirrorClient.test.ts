@@ -47,15 +47,11 @@ async function change(...numbers: number[]): Promise<void> {
   await see(...orders);
 }
 
-const memoryStore = (position?: string) => {
-  const saved = { position, count: 0 };
+const memoryStore = () => {
+  const saved: { position?: string } = {};
   const store: CursorStore = {
     load: () => Promise.resolve(saved.position),
-    save: (next) => {
-      saved.position = next;
-      saved.count += 1;
-      return Promise.resolve();
-    },
+    save: async (position) => void (saved.position = position),
   };
   return { store, saved };
 };
@@ -63,7 +59,6 @@ const memoryStore = (position?: string) => {
 /** The first `count` changes. */
 async function take(count: number, options: ChangesOptions = {}, client = mirror): Promise<Change[]> {
   const taken: Change[] = [];
-  if (count === 0) return taken;
   for await (const change of client.changes(options)) if (taken.push(change) === count) break;
   return taken;
 }
@@ -92,25 +87,19 @@ async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
   );
 }
 
-it("hands over every field of a change that the mirror serves", async () => {
-  await see({ reference: "DO-1", updatedAt: at(1) });
-  const [change] = await takeAll();
-  expect(Object.keys(change ?? {}).toSorted()).toEqual(Object.keys(changeSchema.shape).toSorted());
-});
-
 describe("orders", () => {
   it("arrive one by one as plain objects, with the freshness of each page", async () => {
     await see(...Array.from({ length: 5 }, (_, each) => ({ reference: `DO-${each}`, updatedAt: at(each) })));
     await prove(pool, "2026-03-01T09:00:00Z");
     const listed = [];
     for await (const order of mirror.orders({ limit: 2 })) listed.push(order);
-    expect(listed.map(({ reference }) => reference)).toEqual(["DO-0", "DO-1", "DO-2", "DO-3", "DO-4"]);
-    expect(listed[0]).toEqual(makeOrder({ reference: "DO-0", updatedAt: at(0) }));
+    expect(listed).toEqual(
+      Array.from({ length: 5 }, (_, each) => makeOrder({ reference: `DO-${each}`, updatedAt: at(each) })),
+    );
     const pages = [];
     for await (const page of mirror.orders({ limit: 2 }).pages()) pages.push(page);
     expect(pages.map(({ orders }) => orders.length)).toEqual([2, 2, 1]);
-    expect(pages[0]).toMatchObject({ safeThrough: "2026-03-01T09:00:00Z", exceptions: 0 });
-    expect(Object.keys(pages[0] ?? {})).not.toContain("revisions");
+    expect(pages[2]).toEqual({ orders: [listed[4]], safeThrough: "2026-03-01T09:00:00Z", exceptions: 0 });
   });
 
   it("are read by seek: an order that changes meanwhile comes again, and none is missed", async () => {
@@ -247,7 +236,7 @@ describe("changes", () => {
   });
 
   it("are stored in a table that many readers may find missing at once, and that a login without rights to make it may use", async () => {
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 20; round += 1) {
       await pool.query("drop table if exists order_mirror_cursors");
       const readers = ["a", "b", "c", "d"].map((name) => postgresStore(pool, name).load());
       expect(await Promise.all(readers)).toEqual(readers.map(() => undefined));
@@ -267,10 +256,8 @@ describe("changes", () => {
     expect(await takeAll(options)).toEqual([]);
     await change(2);
     // The loop ends while the first change is being processed, so it comes again.
-    for await (const change of mirror.changes({ follow: false, ...options })) {
-      expect(brief(change)).toBe("DO-2 1 applied");
-      break;
-    }
+    const [first] = await take(1, options);
+    expect(Object.keys(first!).toSorted()).toEqual(Object.keys(changeSchema.shape).toSorted());
     expect((await takeAll(options)).map(brief)).toEqual(["DO-2 1 applied"]);
   });
 
