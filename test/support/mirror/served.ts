@@ -69,8 +69,6 @@ export interface FollowedChange {
   readonly revision: number;
 }
 
-export type FeedFollower = ReturnType<typeof followFeed>;
-
 /** Follows the feed of the mirror at `url` from the beginning, with the product's own client. */
 export function followFeed(url: string) {
   const mirror = createMirrorClient({ baseUrl: url });
