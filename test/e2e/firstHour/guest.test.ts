@@ -85,6 +85,9 @@ const own: Library.Handler = ({ method, url }, response) => {
   response.setHeader("content-type", "application/json").end(JSON.stringify({ shop: `${method} ${url}` }));
 };
 
+const create = (base: string) =>
+  fetch(`${base}/v1/orders`, { method: "POST", headers: WRITE, body: JSON.stringify(orderBody()) });
+
 /** Hands a request from one handler to the next, as a framework does. */
 function chain([first, ...others]: readonly Library.Handler[]): Serve {
   return (request, response) => first?.(request, response, () => chain(others)(request, response));
@@ -118,11 +121,7 @@ describe.each(HOSTS)("mounted in %s", (_name, mount) => {
       async (place) => (await fetch(shop + place, { redirect: "manual" })).status,
     );
     expect(await Promise.all(statuses)).toEqual([401, 401, 200, 200, 200]);
-    const made = await fetch(`${shop}/v1/orders`, {
-      method: "POST",
-      headers: WRITE,
-      body: JSON.stringify(orderBody()),
-    });
+    const made = await create(shop);
     expect(made.status).toBe(201);
   });
 
@@ -145,11 +144,7 @@ describe.each(EXPRESS)("below a path in %s", (_name, express) => {
 
   it("reads, writes, receives and describes itself", async () => {
     const base = await open();
-    const made = await fetch(`${base}/v1/orders`, {
-      method: "POST",
-      headers: WRITE,
-      body: JSON.stringify(orderBody()),
-    });
+    const made = await create(base);
     expect(made.status).toBe(201);
     const { reference } = (await made.json()) as { reference: string };
     expect((await fetch(`${base}/v1/orders/${reference}`, READ)).status).toBe(200);

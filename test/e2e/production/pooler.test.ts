@@ -1,28 +1,21 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
+import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { sendEvent } from "../../support/signing/signing.ts";
 
 afterEach(stopPrograms);
 
 describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => {
   it("receives events, polls and answers with more clients than connections", async () => {
-    const database = await makeTestDatabase();
-    onTestFinished(() => database.drop());
+    const sandbox = await makeTestSandbox();
+    const { database } = sandbox;
+    onTestFinished(() => sandbox.close());
     const pooler = await startPgBouncer(database.url);
     onTestFinished(() => pooler.stop());
-    const sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
-    onTestFinished(() => sandbox.close());
-    const seeded = await fetch(`${sandbox.url}/_sandbox/seed`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ orders: 30 }),
-    });
-    expect(seeded.status).toBe(200);
+    await sandbox.steer("POST", "/seed", { orders: 30 });
     const port = await findFreePort();
     const program = await startRole("up", {
       DATABASE_URL: pooler.url,

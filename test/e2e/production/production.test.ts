@@ -6,14 +6,13 @@ import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import {
   hasDebianPostgres,
   startDebianPostgres,
   type DebianPostgres,
 } from "../../support/servers/debianPostgres.ts";
 import { findProgram, has, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { makeTestSandbox, type TestSandbox } from "../../support/providers/testSandbox.ts";
 import { readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
@@ -42,15 +41,13 @@ afterEach(stopPrograms);
 describe.runIf(canRun)("the page's commands, from top to bottom", () => {
   let postgres: DebianPostgres;
   let redis: TestRedis;
-  let elsewhere: TestDatabase;
-  let sandbox: Sandbox;
+  let sandbox: TestSandbox;
   let secrets: string;
   let env: Record<string, string>;
 
   beforeAll(async () => {
     postgres = await startDebianPostgres();
-    elsewhere = await makeTestDatabase();
-    sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0 });
+    sandbox = await makeTestSandbox();
     secrets = path.join(home, "secrets");
     const bin = path.join(home, "bin");
     await mkdir(bin);
@@ -80,7 +77,6 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
   });
   afterAll(async () => {
     await sandbox.close();
-    await elsewhere.drop();
     await redis.stop();
     postgres.remove();
   });

@@ -4,18 +4,16 @@ import path from "node:path";
 import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/ownPostgres.ts";
-import { runOnServer, openTestDatabase } from "../../support/servers/database.ts";
+import { runOnServer } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { AT_REST, createLiveOrder } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 const ORDERS = 5;
 
-const { database } = await openTestDatabase();
-const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST });
+const sandbox = await makeTestSandbox();
 afterEach(stopPrograms);
 afterAll(() => sandbox.close());
 

@@ -3,13 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import {
-  openTestDatabase,
-  createDatabase,
-  runOnServer,
-  withDatabase,
-} from "../../support/servers/database.ts";
+import { createDatabase, runOnServer, withDatabase } from "../../support/servers/database.ts";
 import {
   runProgram,
   startProgram,
@@ -17,7 +11,7 @@ import {
   type RunningProgram,
 } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { AT_REST, createLiveOrder, receiveEvents } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, makeTestSandbox, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { emptying } from "../../support/mirror/tables.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
@@ -32,8 +26,7 @@ const PROCESSES = ["web", "worker", "poller"] as const;
 type ProcessName = (typeof PROCESSES)[number];
 type Login = ProcessName | "owner" | "reader";
 
-const { database } = await openTestDatabase();
-const sandbox = await startSandbox({ databaseUrl: database.url, ...AT_REST });
+const sandbox = await makeTestSandbox();
 const server = await startOwnPostgres();
 
 /** The mirror's address for a login. */
@@ -164,12 +157,12 @@ it("web, worker and poller do their work with the rights of their own roles", as
     // On a busy machine a check of Postgres may come too late, and answers 503.
     await expect.poll(read, { timeout: 60_000 }).toEqual([page, 200]);
   }
-  const refetch = await fetch(`${url}/ops/orders/live/${byPoll}/refetch`, {
-    method: "POST",
-    headers,
-    redirect: "manual",
-  });
-  expect(refetch.status).toBe(303);
+  const press = async (button: string, form: Record<string, string> = {}) => {
+    const body = new URLSearchParams(form);
+    const answer = await fetch(`${url}/ops/${button}`, { method: "POST", headers, body, redirect: "manual" });
+    expect([button, answer.status]).toEqual([button, 303]);
+  };
+  await press(`orders/live/${byPoll}/refetch`);
   // An unreadable event is quarantined, retried by a person, quarantined again and dismissed.
   await sendEvent(`${url}/webhooks/live`, { id: "msg_bad", body: Buffer.from("no JSON") });
   for (const action of ["retry", "dismiss"]) {
@@ -177,22 +170,10 @@ it("web, worker and poller do their work with the rights of their own roles", as
       query("owner", "select quarantine_id::text as id from mirror.quarantine where state = 'open'");
     await expect.poll(quarantined, { timeout: 60_000 }).toHaveLength(1);
     const id = String((await quarantined())[0]?.["id"]);
-    const answer = await fetch(`${url}/ops/quarantine/${action}`, {
-      method: "POST",
-      headers,
-      body: new URLSearchParams({ id, through: id, because: "made up" }),
-      redirect: "manual",
-    });
-    expect([action, answer.status]).toEqual([action, 303]);
+    await press(`quarantine/${action}`, { id, through: id, because: "made up" });
   }
   await query("owner", "update mirror.sources set paused_at = clock_timestamp()");
-  const resume = await fetch(`${url}/ops/resume`, {
-    method: "POST",
-    headers,
-    body: new URLSearchParams({ source: "live" }),
-    redirect: "manual",
-  });
-  expect(resume.status).toBe(303);
+  await press("resume", { source: "live" });
   const audit = () => query("owner", "select action, affected from mirror.ops_actions order by action_id");
   expect(await audit()).toMatchObject([
     { action: "log_in" },
@@ -206,15 +187,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
   await expect.poll(() => endpoint.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
   // People pause an endpoint, and resume it.
-  for (const path of ["outgoing-pause", "outgoing-resume"]) {
-    const answer = await fetch(`${url}/ops/${path}`, {
-      method: "POST",
-      headers,
-      body: new URLSearchParams({ endpoint: "erp" }),
-      redirect: "manual",
-    });
-    expect([path, answer.status]).toEqual([path, 303]);
-  }
+  for (const button of ["outgoing-pause", "outgoing-resume"]) await press(button, { endpoint: "erp" });
   const changes = await fetch(`${url}/v1/changes`);
   expect(changes.status).toBe(200);
   const { next } = (await changes.json()) as { next: string };
