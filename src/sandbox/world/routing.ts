@@ -68,21 +68,14 @@ export async function routeOrder(
 /** Plans distance and times of a trip, as from `now`. */
 export function planTrip(
   state: SandboxState,
-  given: {
-    branch: Branch;
-    zoneCode: string;
-    address: Address;
-    coordinates: Coordinates;
-  },
+  given: { branch: Branch; zoneCode: string; address: Address; coordinates: Coordinates },
   now = shownTime(state.clock.now(), state.faults.current()),
 ) {
   const { branch, zoneCode, address, coordinates } = given;
   const { branchId } = branch;
-  const { utcOffsetMinutes, dials } = state;
-  const { seed, fleetSpeed } = dials;
   const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
-  const trip = { seed, branchId, distanceKm, now, utcOffsetMinutes, fleetSpeed };
-  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...resolveTimes(trip) };
+  const times = resolveTimes(state, { branchId, distanceKm, now });
+  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...times };
 }
 
 /** The address's corrected form and place. Throws address_*. */
@@ -142,23 +135,18 @@ const DETOUR = 1.3;
  * The times that the service promises in mode `asap`. Assumed, because the spec leaves `basis` open: `busy_hours` at
  * lunch and dinner time, which takes longer, and `asap` at all other times.
  *
- * The times depend on the branch, the distance and the time rounded to five minutes. @internal
+ * The times depend on the branch, the distance and the time rounded to five minutes.
  */
-function resolveTimes(options: {
-  seed: number;
-  branchId: string;
-  distanceKm: number;
-  now: Instant;
-  utcOffsetMinutes: number;
-  fleetSpeed: number;
-}) {
-  const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
+function resolveTimes(
+  { dials, utcOffsetMinutes }: SandboxState,
+  { branchId, distanceKm, now }: { branchId: string; distanceKm: number; now: Instant },
+) {
   // A fleet that works faster than real time also promises faster; otherwise every order would be absurdly early.
-  const pace = Math.max(1, options.fleetSpeed);
+  const pace = Math.max(1, dials.fleetSpeed);
   const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
   const start = ceilTo(now, roundingNanos);
   const busy = isCovered(BUSY_HOURS, start, utcOffsetMinutes);
-  const spread = Math.floor(chance(seed, "preparation", branchId) * PREPARATION_SPREAD_MINUTES);
+  const spread = Math.floor(chance(dials.seed, "preparation", branchId) * PREPARATION_SPREAD_MINUTES);
   const preparation = PREPARATION_MINUTES + spread + (busy ? BUSY_EXTRA_MINUTES : 0);
   const pickupTime = addSeconds(start, Math.round((preparation * 60) / pace));
   const travel = HANDOVER_MINUTES + Math.ceil(distanceKm * MINUTES_PER_KILOMETRE);
@@ -166,7 +154,7 @@ function resolveTimes(options: {
   return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
 }
 
-/** Tells whether one of the periods of the local day contains `instant`. @internal */
+/** Tells whether one of the periods of the local day contains `instant`. */
 function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
   const minute = (Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes) % MINUTES_PER_DAY;
   return shifts.some(({ fromMinute, untilMinute }) => minute >= fromMinute && minute < untilMinute);
