@@ -76,7 +76,6 @@ it.each<[command: Command, step: Step, signal: "SIGINT" | "SIGTERM"]>([
   ["demo", "creates the provider", "SIGINT"],
   ["demo", "gives it a past", "SIGTERM"],
   ["demo", "opens its ports", "SIGINT"],
-  ["up", "creates the cluster", "SIGTERM"],
   ["up", "opens its ports", "SIGTERM"],
   ["migrate", "creates the cluster", "SIGINT"],
   ["migrate", "makes the tables", "SIGTERM"],

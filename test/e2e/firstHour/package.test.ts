@@ -9,30 +9,20 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { makeCaller } from "../../support/contract/contractTarget.ts";
-import { openContractMirror, type ContractMirror } from "../../support/contract/contractMirror.ts";
-import {
-  createDatabase,
-  runOnServer,
-  withDatabase,
-  findTestServer,
-  openTestDatabase,
-} from "../../support/servers/database.ts";
+import { openContractMirror } from "../../support/contract/contractMirror.ts";
+import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { installPacked, MODULES, ROOT } from "../../support/programs/program.ts";
-import { createLiveOrder, orderBody } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
 
 const run = promisify(execFile);
 
-const { database } = await openTestDatabase();
-let mirror: ContractMirror;
-
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
 const tarball = await installPacked(folder, ["express", "pg"]);
-const sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
-mirror = await openContractMirror(database, sandbox.url);
+const sandbox = await makeTestSandbox();
+const mirror = await openContractMirror(sandbox.database, sandbox.url);
 afterAll(async () => {
   await mirror.close();
   await sandbox.close();

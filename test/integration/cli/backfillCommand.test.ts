@@ -68,17 +68,20 @@ it("is done by the poller that leads the source", async () => {
 });
 
 it.each([
-  ["done", 2, 3, "2 parts could not be proved complete"],
-  ["done", 0, 0, ""],
-  ["failed", 0, 1, "order-mirror: It failed: the key is refused"],
+  ["backfill", "unproved = 2", 3, "2 parts could not be proved complete"],
+  ["backfill", "unproved = 0", 0, ""],
+  ["backfill", "state = 'failed'", 1, "order-mirror: It failed: the key is refused"],
+  ["verify", "differed = 0", 0, ""],
+  ["verify", "differed = 1", 3, ""],
+  ["verify", "unreadable = 1", 3, ""],
 ])(
-  "without a key waits for the poller that has it, and tells how it ended: %s with %i parts unproved",
-  async (state, unproved, code, sentence) => {
-    const running = runCommand(["backfill", "--from", "P9D"], { databaseUrl: database.url, env: KEYLESS });
+  "without a key waits for the poller that has it, and tells how it ended: %s with %s is exit %i",
+  async (verb, end, code, sentence) => {
+    const running = runCommand([verb, "--from", "P9D"], { databaseUrl: database.url, env: KEYLESS });
     await isAsked();
+    const state = end.startsWith("state") ? "" : "state = 'done', ";
     await pool.query(
-      "update mirror.period_requests set state = $1, unproved = $2, last_error = 'the key is refused', started_at = now(), ended_at = now()",
-      [state, unproved],
+      `update mirror.period_requests set ${state}${end}, last_error = 'the key is refused', started_at = now(), ended_at = now()`,
     );
     const ended = await running;
     expect(ended).toMatchObject({ code, stderr: expect.stringContaining(sentence) });

@@ -6,6 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
 import { openServedMirror } from "../../support/mirror/served.ts";
+import { runCommand } from "../../support/programs/command.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { withDatabase } from "../../support/servers/database.ts";
@@ -145,6 +146,20 @@ describe("doctor", () => {
       const sentence = `answers ${status}, which is not order-mirror's refusal of an unsigned call`;
       expect(troubles(findings)).toEqual([expect.stringContaining(sentence)]);
     }
+  });
+
+  it("takes an address as it was pasted, and warns of one without encryption", async () => {
+    const pasted = ["doctor", "--json", "--url", "http://nowhere.invalid/webhooks/live"];
+    const { code, stdout } = await runCommand(pasted, { env: makeEnv() });
+    const { findings } = JSON.parse(stdout) as { findings: CheckFinding[] };
+    const said = findings.filter(({ check }) => check === "webhook endpoint");
+    expect([code, ...said.map(({ level, sentence }) => `${level}: ${sentence}`)]).toEqual([
+      3,
+      expect.stringMatching(
+        /^problem: The webhook address http:\/\/nowhere\.invalid\/webhooks\/live cannot be reached/,
+      ),
+      "warning: http://nowhere.invalid is not https, so events travel unencrypted.",
+    ]);
   });
 
   // The other conditions, on this surface too: health/conditions.

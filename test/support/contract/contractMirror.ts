@@ -37,8 +37,6 @@ const TOKENS = [
 
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
-export type ContractMirror = Awaited<ReturnType<typeof openContractMirror>>;
-
 /**
  * Web and worker as composed for users, without a poller: everything that the suite reads came by a write or an event.
  * Branches, which a poller reads once an hour, are read after the control has changed something.
