@@ -134,7 +134,6 @@ describe("a malicious body with a valid signature", () => {
   };
   const APPLIED: Readonly<Record<string, string>> = {
     "a key __proto__": member("__proto__", '{"status":"delivered","isAdmin":true}'),
-    "fields named like members of every object": '"hasOwnProperty":1,"toString":2,"valueOf":null',
     "a key constructor": member("constructor", '{"prototype":{"isAdmin":true}}'),
     "a number beyond a double": '"weight":1e400,"size":123456789012345678901234567890',
     "NUL and half a surrogate pair in a text": String.raw`"note":"\u0000 \ud800 \udfff"`,
@@ -149,7 +148,6 @@ describe("a malicious body with a valid signature", () => {
     "a second reference with NUL": String.raw`"reference":"a\u0000b"`,
     "a reference of 100,000 characters": member("reference", `"${"x".repeat(100_000)}"`),
     "a version in the year 1e9": '"updatedAt":"+1000000000-01-01T00:00:00Z"',
-    "the other mode": '"livemode":false',
   };
 
   it("is kept whole, and holds up no other", async () => {

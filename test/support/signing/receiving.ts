@@ -30,17 +30,20 @@ export async function startReceiving(options: {
   parser?: RequestHandler;
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
+  /** How long an event may wait for Postgres, in place of the product's 2 s, which a busy machine may need. */
+  patienceMs?: number;
   store?: ReceiverDeps["store"];
 }) {
   const pool = makePool({
     url: options.url,
     purpose: "receive",
     max: 2,
-    statementTimeoutMs: 1_500,
-    connectTimeoutMs: 1_500,
+    statementTimeoutMs: options.patienceMs ?? 1_500,
+    connectTimeoutMs: options.patienceMs ?? 1_500,
   });
   for (const sourceId of ["live", "test", "plain", "keyed"]) await addSource(pool, sourceId);
-  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const limits = options.patienceMs === undefined ? {} : { deadlineMs: options.patienceMs };
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events), limits });
   const store = options.store ?? commit.store;
   const notified: number[] = [];
   /** The number of calls by outcome. */

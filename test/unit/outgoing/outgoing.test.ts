@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
 import { retryDelayMs } from "../../../src/outgoing/outgoing.ts";
 import { judgeAnswer } from "../../../src/outgoing/outgoingSend.ts";
-import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
+import { showAnswer, writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
   const after = (status: number, isLast = false) => judgeAnswer({ kind: "answered", status }, isLast).result;
@@ -101,4 +101,31 @@ it("a message is the change as in the feed, under a stable id", () => {
   expect(data["changedFields"]).toContain("/customer");
   // By which the business's own systems know the order.
   expect(data).toMatchObject({ before: null, after: { reference: "A", externalOrderId: "shop-7" } });
+});
+
+const ORDER = JSON.stringify({
+  reference: "DO-1",
+  status: "created",
+  customer: { firstName: "Zoë O'Neil", phone: "+49 221/7" },
+});
+
+it.each([
+  ["as it was sent", "unknown customer Zoë O'Neil, +49 221/7 of DO-1"],
+  ["in capitals", "unknown customer ZOË O'NEIL, +49 221/7 of DO-1"],
+  ["escaped for ASCII", String.raw`{"error":"unknown customer Zo\u00eb O\u0027Neil","phone":"+49 221\/7"}`],
+  [
+    "in an address",
+    `/retry?name=${encodeURIComponent("Zoë O'Neil")}&phone=${encodeURIComponent("+49 221/7")}`,
+  ],
+  ["in HTML", "<p>Zo&#235; O&#x27;Neil</p><p>+49 221&#47;7</p>"],
+  ["over several lines", "customer Zoë\n  O'Neil\r\n+49\t221/7"],
+])("an answer that repeats personal data of the order is not shown: %s", (_how, answer) => {
+  const shown = showAnswer(Buffer.from(answer), [null, ORDER]) ?? "";
+  expect(shown).toContain("not shown");
+  expect(shown).not.toMatch(/neil|zo.{0,2}|221/i);
+});
+
+it("keeps of an answer what helps", () => {
+  const answer = '{"error":"order DO-1 has an unknown status created"}';
+  expect(showAnswer(Buffer.from(answer), [null, ORDER])).toBe(answer);
 });
