@@ -39,22 +39,13 @@ const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>, clock: Clock = 
   return makeBudget({ clock, limits: all });
 };
 
-/** Counts what waits for its turn. */
-function countWaits(budget: Budget): Budget & { waiting: number } {
-  const counted: Budget & { waiting: number } = {
-    waiting: 0,
-    async run(turn, send) {
-      let waits = 1;
-      const endWait = () => {
-        counted.waiting -= waits;
-        waits = 0;
-      };
-      counted.waiting += 1;
-      const sendNow = (...given: Parameters<typeof send>) => {
-        endWait();
-        return send(...given);
-      };
-      return budget.run(turn, sendNow).finally(endWait);
+/** Counts what waits for its turn or its answer. */
+function countTurns(budget: Budget): Budget & { turns: number } {
+  const counted: Budget & { turns: number } = {
+    turns: 0,
+    run(turn, send) {
+      counted.turns += 1;
+      return budget.run(turn, send).finally(() => (counted.turns -= 1));
     },
   };
   return counted;
@@ -320,7 +311,7 @@ describe("the provider's rates", () => {
 
   it("let a request wait briefly, and drop it when its caller disconnects before its turn", async () => {
     const clock = makeSimulatedClock();
-    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 1_000 } }, clock));
+    const budget = countTurns(budgetOf({ sustained: { requestsMax: 1, windowMs: 1_000 } }, clock));
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
     const send = (name: string, signal?: AbortSignal) =>
@@ -328,12 +319,12 @@ describe("the provider's rates", () => {
     await send("DO-FIRST");
     const leaving = new AbortController();
     const left = send("DO-LEFT", leaving.signal);
-    await expect.poll(() => budget.waiting).toBe(1);
+    await expect.poll(() => budget.turns).toBe(1);
     const waiting = send("DO-WAITS");
-    await expect.poll(() => budget.waiting).toBe(2);
+    await expect.poll(() => budget.turns).toBe(2);
     leaving.abort();
     await expect(left).rejects.toThrow(/abort/);
-    await expect.poll(() => budget.waiting).toBe(1);
+    await expect.poll(() => budget.turns).toBe(1);
     await clock.runUntil(60_000);
     expect(await waiting).toMatchObject({ status: 200 });
     expect(asked()).toEqual(["PATCH /v1/orders/DO-FIRST", "PATCH /v1/orders/DO-WAITS"]);

@@ -37,17 +37,13 @@ it("returns safe_through once the whole day is proved", async () => {
   expect(await run("reporting.require('live', '2026-11-21')")).toBe("2026-11-22 00:00:00+00");
 });
 
-it.each([
-  [
-    "2026-11-21T23:59:59.999999999Z",
-    "live is not complete for 2026-11-21: live is complete up to 2026-11-21",
-  ],
-  ["2026-11-02T00:00:00Z", "Not proved after that: 2026-11-02T00:00:00.000000Z to 2026-11-22"],
-])("raises an error that says what is missing at %s", async (safeThrough, message) => {
-  await prove(safeThrough);
+it("raises an error that says what is missing", async () => {
+  await prove("2026-11-21T23:59:59.999999999Z");
   await expect(run("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
     code: NOT_COMPLETE,
-    message: expect.stringContaining(message) as string,
+    message: expect.stringContaining(
+      "live is not complete for 2026-11-21: live is complete up to 2026-11-21T23:59:59.999999Z. Not proved after that: ",
+    ) as string,
     hint: expect.stringContaining("safe_through") as string,
   });
 });
