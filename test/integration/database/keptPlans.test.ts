@@ -4,13 +4,8 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 
 const { database } = await openTestDatabase();
 
-const pool = makePool({
-  url: database.url,
-  purpose: "test",
-  max: 1,
-  statementTimeoutMs: 10_000,
-  keepsPlans: true,
-});
+const common = { url: database.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 };
+const pool = makePool({ ...common, keepsPlans: true });
 
 afterEach(() => void vi.useRealTimers());
 
@@ -46,13 +41,7 @@ it("plans are never compiled (jit), which would take longer than running them", 
 });
 
 it("a statement with values is prepared once per connection, under one name", async () => {
-  const apply = makePool({
-    url: database.url,
-    purpose: "test",
-    max: 1,
-    statementTimeoutMs: 10_000,
-    plansForAnyValues: true,
-  });
+  const apply = makePool({ ...common, plansForAnyValues: true });
   onTestFinished(() => apply.end());
   for (let times = 0; times < 3; times += 1) {
     const statement = { text: "select $1::int as given", values: [times] };

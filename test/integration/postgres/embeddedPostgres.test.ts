@@ -108,17 +108,6 @@ it("starts in a new folder with UTF-8 and UTC, on 127.0.0.1 only, removes what a
   expect(existsSync(pidFile())).toBe(false);
 });
 
-it("is shared by two calls in one process and runs until both have stopped", async () => {
-  await setUpBefore();
-  const first = await start();
-  const second = await start();
-  expect(second.url).toBe(first.url);
-  await first.stop();
-  expect(await isRunning(second.url)).toBe(true);
-  await second.stop();
-  expect(await isRunning(second.url)).toBe(false);
-});
-
 it("is created once when several processes start at the same time in an empty folder", async () => {
   const children = await Promise.all([startElsewhere(), startElsewhere(), startElsewhere()]);
   const urls = children.map(({ url }) => url);

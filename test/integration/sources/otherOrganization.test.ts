@@ -184,6 +184,11 @@ it("forwards no writes to the provider that a source belonged to before", async 
   // The organization is not known yet.
   expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
 
+  // Where this cannot be found out, the provider decides.
+  await pool.query("alter table mirror.sources rename refused_branches to unreadable");
+  expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
+  await pool.query("alter table mirror.sources rename unreadable to refused_branches");
+
   await pool.query("update mirror.sources set provider = 'https://elsewhere.example'");
   expect(await write("POST", "/v1/orders", orderBody())).toMatchObject({
     status: 502,
