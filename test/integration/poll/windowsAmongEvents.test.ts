@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import { makeGroupApply } from "../../../src/apply/groupApply.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -9,27 +9,17 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller, poll } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import {
-  makeMemoryProvider,
-  secondsAgo,
-  type MemoryProvider,
-} from "../../support/providers/memoryProvider.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 
 const { pool } = await openAppliedMirror();
 const apply = makeLiveApply(pool);
-let provider: MemoryProvider;
+const provider = makeMemoryProvider();
 let events = 0;
-
-beforeEach(async () => {
-  provider = makeMemoryProvider();
-  provider.limitMax = 40;
-  await pool.query(EMPTY_MIRROR);
-});
 
 /** Changes orders, and applies the events of that in one batch. */
 async function change(
   references: readonly string[],
-  applyBatch: (seqs: readonly number[]) => Promise<unknown> = apply.applyEvents,
+  applyBatch: (seqs: readonly number[]) => Promise<unknown>,
 ) {
   const changes = references.map((reference) => {
     const updatedAt = systemClock.now();
@@ -64,7 +54,7 @@ it("windows of several pages and batches of events never wait for each other's e
     loads,
     async ({ orders, pageRows, changers, changes, isGrouped, seed }) => {
       await pool.query(EMPTY_MIRROR);
-      provider = makeMemoryProvider();
+      provider.reset();
       provider.limitMax = pageRows;
       for (let order = 0; order < orders; order += 1) provider.put(`R${order}`, secondsAgo(60 - order / 10));
       const poller = makeLivePoller({ client: provider, pool, apply, intervalSeconds: 0.01 });
@@ -88,24 +78,3 @@ it("windows of several pages and batches of events never wait for each other's e
   await fc.assert(property, { numRuns: 5, endOnFailure: true });
   expect((await countDeadlocks()) - before).toBe(0);
 }, 120_000);
-
-it("shows each page at once, and an event about its orders is applied before the window's end", async () => {
-  const shownAlready = await pool.query<{ now: string }>("select mirror.nanos_of(clock_timestamp()) as now");
-  const begun = provider.reads.length;
-  for (let order = 0; order < 100; order += 1) provider.put(`NEW${order}`, secondsAgo(1 - order / 1_000));
-  let release: () => void = () => undefined;
-  const held = new Promise<void>((resolve) => (release = resolve));
-  provider.before = () => (provider.reads.length > begun + 2 ? held : undefined);
-  const poller = makeLivePoller({ client: provider, pool, apply });
-  const cycle = poll(poller);
-  await vi.waitUntil(() => provider.reads.length > begun + 2, { timeout: 60_000 });
-  const { rows } = await pool.query<{ reference: string }>(
-    "select reference from mirror.orders where reference like 'NEW%' or observed_at > $1 order by version limit 1",
-    [shownAlready.rows[0]!.now],
-  );
-  expect(rows).toHaveLength(1);
-  await change([rows[0]!.reference]);
-  provider.before = () => undefined;
-  release();
-  expect(await cycle).toMatchObject({ outcome: "polled" });
-});

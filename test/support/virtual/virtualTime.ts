@@ -20,15 +20,6 @@ interface SentRequest {
   readonly status: number;
 }
 
-/** A poller in a separate process, as far as a clock can simulate one. */
-export interface PollerProcess {
-  /** It never wakes again, and releases nothing. */
-  kill(): void;
-  /** As by SIGSTOP and SIGCONT. */
-  freeze(): void;
-  thaw(): void;
-}
-
 /** A good answer of the provider to a poller, and what becomes of it on its way; undefined leaves it as it is. */
 export interface Answer {
   readonly url: URL;
@@ -88,7 +79,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}) {
       for each row execute function public.note_first_change()`);
   const traffic = makeTraffic();
   const clock = makeSimulatedClock(CLOCK_START, {
-    rest: traffic.rest,
+    rest: () => traffic.rest(),
     async move(nowMs) {
       const instant = CLOCK_START + BigInt(Math.round(nowMs * 1e6));
       await database.pool.query("select setval('virtual.micros', $1)", [instant / 1_000n]);
@@ -114,7 +105,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}) {
   await addSource(pool, "live");
   const apply = makeLiveApply(pool);
   /** Starts a poller as it starts by default: every 30 s, with a margin of 300 s. */
-  const startPoller = (holder: string, more: Partial<PollDeps> = {}): PollerProcess => {
+  const startPoller = (holder: string, more: Partial<PollDeps> = {}) => {
     const { clock: own, ...life } = makeMortalClock(clock);
     const client = makeProviderClient({
       baseUrl: sandbox.url,
@@ -231,14 +222,9 @@ export async function makeClockVirtual(pool: Pool): Promise<void> {
     end $$`);
 }
 
-interface Traffic {
-  track<Result>(work: Promise<Result>): Promise<Result>;
-  enter(): void;
-  leave(): void;
-  readonly rest: () => Promise<void>;
-}
+type Traffic = ReturnType<typeof makeTraffic>;
 
-function makeTraffic(): Traffic {
+function makeTraffic() {
   let underWay = 0;
   let end: () => void = () => undefined;
   let ended = Promise.resolve();
@@ -253,7 +239,7 @@ function makeTraffic(): Traffic {
   return {
     enter,
     leave,
-    track: (work) => {
+    track: <Result>(work: Promise<Result>): Promise<Result> => {
       enter();
       return work.finally(leave);
     },
@@ -300,21 +286,24 @@ function watchPool(traffic: Traffic, pool: Pool): Pool {
   });
 }
 
-function makeMortalClock(clock: Clock): PollerProcess & { readonly clock: Clock } {
+/** The clock of a poller in a separate process, as far as a clock can simulate one. */
+function makeMortalClock(plain: Clock) {
   let dead = false;
   let thawed: Promise<void> = Promise.resolve();
   let thaw: () => void = () => undefined;
-  const never = () => new Promise<void>(() => undefined);
-  return {
-    clock: {
-      ...clock,
-      async sleep(ms, signal) {
-        await clock.sleep(ms, signal);
-        await thawed;
-        if (dead) await never();
-      },
+  const clock: Clock = {
+    ...plain,
+    async sleep(ms, signal) {
+      await plain.sleep(ms, signal);
+      await thawed;
+      if (dead) await new Promise<never>(() => undefined);
     },
+  };
+  return {
+    clock,
+    /** It never wakes again, and releases nothing. */
     kill: () => void (dead = true),
+    /** As by SIGSTOP and SIGCONT. */
     freeze: () => void (thawed = new Promise((resolve) => (thaw = resolve))),
     thaw: () => thaw(),
   };

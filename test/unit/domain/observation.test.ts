@@ -88,32 +88,27 @@ it("the model of the guard lets one good read heal what a read with a wrong cloc
   expect(decide(frozen, claim, PRESENT + day)).toBe("none");
 });
 
-describe("observations", () => {
+describe("an observation", () => {
   const snapshot = makeSnapshot({ reference: "R1", updatedAt: at(0) });
-  const read = (seconds: number) =>
-    observeRead({ sourceId: "live", via: "poll", snapshot, time: readAt(parseInstant(at(seconds)), 900) })
-      .key;
-
-  it("are settled only when the request started after version plus margin", () => {
-    expect(read(900).settled).toBe(false);
-    expect(read(900.000000001).settled).toBe(true);
-  });
-
-  it("have a horizon only when it has reached the version", () => {
-    expect(read(899.999999999).horizon).toBe(null);
-    expect(read(900).horizon).toBe(snapshot.version);
-    expect(read(1_000).horizon).toBe(parseInstant(at(100)));
-  });
-
-  it("of events are claims and never settled", () => {
-    const created = parseInstant(at(3600));
-    expect(observeEvent({ sourceId: "live", snapshot, created }).key).toMatchObject({
-      horizon: null,
-      settled: false,
-      observedAt: created,
-    });
-    const early = observeEvent({ sourceId: "live", snapshot, created: parseInstant(at(-3600)) });
-    expect(early.key.observedAt).toBe(snapshot.version);
+  it.each([
+    [899.999999999, null, false],
+    [900, at(0), false],
+    [900.000000001, at(0.000000001), true],
+    [1_000, at(100), true],
+  ])(
+    "by a read %s s after its version, with a margin of 900 s, has the horizon %s",
+    (seconds, horizon, settled) => {
+      const time = readAt(parseInstant(at(seconds)), 900);
+      const { key } = observeRead({ sourceId: "live", via: "poll", snapshot, time });
+      expect(key).toMatchObject({ horizon: horizon === null ? null : parseInstant(horizon), settled });
+    },
+  );
+  it.each([
+    [3_600, 3_600],
+    [-3_600, 0],
+  ])("by an event is a claim, never settled, and not before its version", (created, observed) => {
+    const { key } = observeEvent({ sourceId: "live", snapshot, created: parseInstant(at(created)) });
+    expect(key).toMatchObject({ horizon: null, settled: false, observedAt: parseInstant(at(observed)) });
   });
 });
 
