@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { printStatus } from "../../../src/cli/commands/status.ts";
+import type { Facts } from "../../../src/health/conditions/conditions.ts";
 import type { Standing } from "../../../src/health/conditions/standing.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
@@ -22,14 +23,15 @@ function read(page: string): string {
 const OPERATOR: Viewer = { role: "operator", person: null };
 const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
 
-/** The overview of one healthy source, some of whose facts are replaced. */
-function collect(source: Partial<Standing> = {}): Overview {
-  const facts = makeFacts(source);
+/** The overview of one healthy source, some of whose facts are replaced, and some of the mirror's. */
+function collect(source: Partial<Standing> = {}, change: Partial<Facts> = {}): Overview {
+  const facts = makeFacts(source, change);
   return { facts, ...judge(facts), rateUsed: new Map([["live", 0.124]]) };
 }
 const render = (overview: Overview, viewer = OPERATOR) =>
   renderPage(renderOverview(overview, viewer), viewer);
-const show = (source: Partial<Standing> = {}) => read(render(collect(source)));
+const show = (source: Partial<Standing> = {}, change: Partial<Facts> = {}) =>
+  read(render(collect(source, change)));
 /** A source of which nothing is known yet. */
 const NEW: Partial<Standing> = {
   createdAt: ago(60),
@@ -40,8 +42,10 @@ const NEW: Partial<Standing> = {
   lastEventAt: null,
 };
 
+const OVER = { name: "OrderMirrorEventsWait", subject: "live", since: ago(900), endedAt: ago(300) };
+
 describe("the overview", () => {
-  it.each<[string, Partial<Standing>, RegExp]>([
+  it.each<[string, Partial<Standing>, RegExp, Partial<Facts>?]>([
     ["all is good", {}, /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date/],
     ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
     ["a source is new", NEW, /… Starting: live not verified yet\. Fresh\? … Starting/],
@@ -135,16 +139,62 @@ describe("the overview", () => {
       },
       /✖ No poller runs for live\. and 2 more .*Fresh\?.* ✖ 1 event of live waiting.* ▲ 2 events or reads of live could not be processed/,
     ],
-  ])("says so when %s", (_when, source, expected) => {
-    expect(show(source)).toMatch(expected);
+    [
+      "data are old",
+      {
+        polledThrough: ago(960),
+        safeThrough: ago(980),
+        trouble: "away",
+        lastError: "x",
+        failingSince: ago(950),
+      },
+      /Fresh\? ▲ Data is old complete up to 16 min 20 s ago; 5 min of it are the margin Lost\? … Not known now/,
+    ],
+    [
+      "orders are excepted",
+      { exceptions: 2, oldestExceptionAt: ago(9) },
+      /All good\. Complete up to .* \(1 min 10 s ago\), except for 2 orders\./,
+    ],
+    [
+      "a mirror is empty",
+      { hasOrders: false, lastEventAt: null, announced: 0 },
+      /live : no order has changed since 2025-10-21 10:00:30 ; read again every 30 s; enter this host with \/webhooks\/live as its webhook address/,
+    ],
+    [
+      "an empty mirror's history was not read whole",
+      { hasOrders: false, safeThrough: null, lastEventAt: null },
+      /live : its history is being read; enter this host/,
+    ],
+    [
+      "something is over, and for how long it lasted",
+      {},
+      /✔ All good\..*Resolved within a day ✔ An event has waited for 6 minutes: .* \(live\) resolved 2025-11-20 09:55 , lasted 10 min 0 s Sources/,
+      { recorded: [OVER, { ...OVER, subject: "test", endedAt: null }] },
+    ],
+    [
+      "something still happens, before what is over but counted, and when that goes away",
+      { trouble: "away", lastError: "502", failingSince: ago(700) },
+      /^.*▲ Polls of live get no usable answer.*▲ Jobs of the queue apply failed.*It goes away by itself 15 minutes after the last failure\./,
+      { queues: [{ name: "apply", problems: [], newestDeadAt: ago(60) }] },
+    ],
+    [
+      "nobody knows when something began: since when it was recorded",
+      {},
+      /▲ Redis is away\. On our side seen since 2025-11-20 09:53:50 \(6 min 40 s\)/,
+      {
+        queues: [{ name: "apply", problems: [{ problem: "Redis is away.", fix: "" }], newestDeadAt: null }],
+        recorded: [{ name: "OrderMirrorQueueAway", subject: "apply", since: ago(400), endedAt: null }],
+      },
+    ],
+  ])("says so when %s", (_when, source, expected, change) => {
+    expect(show(source, change)).toMatch(expected);
   });
 
   it("makes one problem of one cause, with each source folded", () => {
     const sources = Array.from({ length: 200 }, (_, n) =>
       makeSourceFacts({ sourceId: `org-${n}`, leader: null, leaderlessSince: ago(180 + n) }),
     );
-    const facts = makeFacts({}, { sources });
-    const overview = { facts, ...judge(facts), rateUsed: new Map<string, number>() };
+    const overview = collect({}, { sources });
     const { title } = renderOverview(overview, VIEWER);
     expect(title).toBe("No poller leads, so nothing is polled: 200 sources.");
     const text = read(render(overview));
@@ -168,8 +218,7 @@ describe("the overview", () => {
     for (const places of [0, 1]) {
       const sources = [makeSourceFacts(), makeSourceFacts(slow)];
       if (places === 1) sources.reverse();
-      const facts = makeFacts({}, { sources });
-      expect(read(render({ facts, ...judge(facts), rateUsed: new Map() }))).toMatch(
+      expect(show({}, { sources })).toMatch(
         /Complete up to 09:58 \(2 min 10 s ago\)\..* complete up to 2 min 10 s ago; 1 min of it are the margin/,
       );
       expect(read(renderFreshness(sources).markup)).toContain(
@@ -178,71 +227,8 @@ describe("the overview", () => {
     }
   });
 
-  it("shows what is over, and for how long it lasted", () => {
-    const over = { name: "OrderMirrorEventsWait", subject: "live", since: ago(900), endedAt: ago(300) };
-    const facts = makeFacts({}, { recorded: [over, { ...over, subject: "test", endedAt: null }] });
-    const text = read(render({ facts, ...judge(facts), rateUsed: new Map() }));
-    expect(text).toMatch(
-      /✔ All good\..*Resolved within a day ✔ An event has waited for 6 minutes: .* \(live\) resolved 2025-11-20 09:55 , lasted 10 min 0 s Sources/,
-    );
-  });
-
-  it("shows what still happens before what is over but counted, and says when that goes away", () => {
-    const facts = makeFacts(
-      { trouble: "away", lastError: "502", failingSince: ago(700) },
-      { queues: [{ name: "apply", problems: [], newestDeadAt: ago(60) }] },
-    );
-    const text = read(render({ facts, ...judge(facts), rateUsed: new Map() }));
-    expect(text).toMatch(
-      /^.*▲ Polls of live get no usable answer.*▲ Jobs of the queue apply failed.*It goes away by itself 15 minutes after the last failure\./,
-    );
-  });
-
-  it("names since when something was seen that nobody knows the beginning of, as it was recorded", () => {
-    const queues = [
-      { name: "apply", problems: [{ problem: "Redis is away.", fix: "Start it." }], newestDeadAt: null },
-    ];
-    const since = { name: "OrderMirrorQueueAway", subject: "apply", since: ago(400), endedAt: null };
-    const facts = makeFacts({}, { queues, recorded: [since] });
-    expect(read(render({ facts, ...judge(facts), rateUsed: new Map() }))).toMatch(
-      /▲ Redis is away\. On our side seen since 2025-11-20 09:53:50 \(6 min 40 s\)/,
-    );
-  });
-
-  it.each<[string, Partial<Standing>, RegExp]>([
-    [
-      "old data",
-      {
-        polledThrough: ago(960),
-        safeThrough: ago(980),
-        trouble: "away",
-        lastError: "x",
-        failingSince: ago(950),
-      },
-      /Fresh\? ▲ Data is old complete up to 16 min 20 s ago; 5 min of it are the margin Lost\? … Not known now/,
-    ],
-    [
-      "exceptions",
-      { exceptions: 2, oldestExceptionAt: ago(9) },
-      /All good\. Complete up to .* \(1 min 10 s ago\), except for 2 orders\./,
-    ],
-    [
-      "an empty mirror",
-      { hasOrders: false, lastEventAt: null, announced: 0 },
-      /live : no order has changed since 2025-10-21 10:00:30 ; read again every 30 s; enter this host with \/webhooks\/live as its webhook address/,
-    ],
-    [
-      "an empty mirror whose history was not read whole",
-      { hasOrders: false, safeThrough: null, lastEventAt: null },
-      /live : its history is being read; enter this host/,
-    ],
-  ])("promises nothing beside %s", (_what, source, expected) => {
-    expect(show(source)).toMatch(expected);
-  });
-
   it("is neither good nor bad without a source", () => {
-    const facts = makeFacts({}, { sources: [] });
-    const page = renderOverview({ facts, ...judge(facts), rateUsed: new Map() }, VIEWER);
+    const page = renderOverview(collect({}, { sources: [] }), VIEWER);
     expect([page.mood, page.title]).toEqual(["neither", "No source"]);
     expect(page.body.markup).toMatch(/class="neither"[^]*none is configured yet/);
   });
