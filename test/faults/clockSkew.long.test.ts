@@ -16,7 +16,7 @@ it.each([10, -10])(
     const endsAtMs = performance.now() + BUSY_MS;
     while (performance.now() < endsAtMs) {
       await systemClock.sleep(1_000);
-      await world.audit.look(provider.readVersions);
+      await world.audit.look(provider);
     }
     await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
     await world.audit.expectEqual(provider);

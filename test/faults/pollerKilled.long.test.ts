@@ -43,7 +43,7 @@ it.each(steps)("a poller killed %s misses no order (row 3)", async (step, choose
   }
   const held = chooseLine().holdAt(point);
   await held.reached;
-  await world.audit.look(provider.readVersions);
+  await world.audit.look(provider);
   await poller.stop("SIGKILL");
   held.drop();
   await world.start("poller");

@@ -34,72 +34,58 @@ const SPAN_MAX_MS = 4_000;
 function chooseFault({ world, provider, supervisor }: Stage, random: () => number): Fault {
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
   const spanMs = 200 + Math.floor(random() * SPAN_MAX_MS);
-  const wait = () => systemClock.sleep(spanMs);
   const role = pick(ROLES);
   const lineName = pick(["postgres", "redis", "provider"] as const);
   const weather = chooseWeather(pick, random);
   const flaw = pick(PROVIDER_FLAWS);
   const line = lineName === "provider" ? provider.line : world.lines[lineName];
-  const child = () => supervisor.current(role)?.child;
+  const child = supervisor.current(role)?.child;
+  const spell = (name: string, begin: () => unknown, end: () => unknown): Fault => ({
+    name: `${name} for ${spanMs} ms`,
+    async run() {
+      await begin();
+      await systemClock.sleep(spanMs);
+      await end();
+    },
+  });
+  const onLine = spell(
+    `the line to ${lineName}: ${JSON.stringify(weather)}`,
+    () => line.set(weather),
+    () => line.heal(),
+  );
+  const atProvider = spell(
+    `the provider: ${JSON.stringify(flaw)}`,
+    () => provider.sandbox.setFaults(flaw),
+    () => provider.sandbox.setFaults(NO_FAULTS),
+  );
   const kinds: Fault[] = [
-    { name: `kill ${role}`, run: async () => void child()?.kill("SIGKILL") },
-    {
-      name: `stop ${role} for ${spanMs} ms`,
-      run: async () => {
-        const stopped = child();
-        stopped?.kill("SIGSTOP");
-        await wait();
-        stopped?.kill("SIGCONT");
-      },
-    },
-    {
-      name: "kill Postgres",
-      run: async () => {
-        await world.postgres.kill();
-        await wait();
-        await world.postgres.start();
-      },
-    },
-    {
-      name: `freeze Postgres for ${spanMs} ms`,
-      run: async () => {
-        await world.postgres.freeze();
-        await wait();
-        world.postgres.thaw();
-      },
-    },
-    {
-      name: "kill Redis, and lose what it held",
-      run: async () => {
-        await world.redis.kill();
-        await wait();
-        await world.redis.restartEmpty();
-      },
-    },
-    {
-      name: `freeze Redis for ${spanMs} ms`,
-      run: async () => {
-        world.redis.freeze();
-        await wait();
-        world.redis.thaw();
-      },
-    },
-    ...[1, 2, 3].map(() => ({
-      name: `the line to ${lineName}: ${JSON.stringify(weather)} for ${spanMs} ms`,
-      run: async () => {
-        line.set(weather);
-        await wait();
-        line.heal();
-      },
-    })),
-    ...[1, 2].map(() => ({
-      name: `the provider: ${JSON.stringify(flaw)} for ${spanMs} ms`,
-      run: async () => {
-        provider.sandbox.setFaults(flaw);
-        await wait();
-        provider.sandbox.setFaults(NO_FAULTS);
-      },
-    })),
+    { name: `kill ${role}`, run: async () => child?.kill("SIGKILL") },
+    spell(
+      `stop ${role}`,
+      () => child?.kill("SIGSTOP"),
+      () => child?.kill("SIGCONT"),
+    ),
+    spell(
+      "kill Postgres, which stays away",
+      () => world.postgres.kill(),
+      () => world.postgres.start(),
+    ),
+    spell(
+      "freeze Postgres",
+      () => world.postgres.freeze(),
+      () => world.postgres.thaw(),
+    ),
+    spell(
+      "kill Redis, which comes back empty, and stays away",
+      () => world.redis.kill(),
+      () => world.redis.restartEmpty(),
+    ),
+    spell(
+      "freeze Redis",
+      () => world.redis.freeze(),
+      () => world.redis.thaw(),
+    ),
+    ...[onLine, onLine, onLine, atProvider, atProvider],
   ];
   return pick(kinds);
 }
@@ -160,7 +146,7 @@ describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
         const { name, run } = chooseFault({ world, provider, supervisor }, random);
         process.stderr.write(`  fault ${(faults += 1)}: ${name}\n`);
         await run();
-        await world.audit.look(provider.readVersions);
+        await world.audit.look(provider);
         expect(world.audit.violations).toEqual([]);
       }
       expect(supervisor.crashes).toEqual([]);

@@ -63,7 +63,7 @@ async function failOver(): Promise<void> {
   await waitForProof(await readSafeThrough(), performance.now());
   const enough = relay.acknowledged.size + 20;
   await expect.poll(() => relay.acknowledged.size).toBeGreaterThanOrEqual(enough);
-  expect(await audit.look(provider.readVersions)).toBe(true);
+  expect(await audit.look(provider)).toBe(true);
   const killedMs = performance.now();
   await primary.kill();
   await promote(standby);
@@ -103,7 +103,7 @@ it("a promoted standby has everything acknowledged; polling, proof and readers r
       await waitForStandby(primary);
     }
     await failOver();
-    await audit.look(provider.readVersions);
+    await audit.look(provider);
     expect(audit.violations).toEqual([]);
   }
   const figures = await audit.expectConverged(provider);

@@ -24,10 +24,10 @@ export function makeMirrorAudit(url: string) {
   let safeThrough = 0n;
 
   /** Checks every order and safe_through once. Returns false, without a check, when the mirror is unreachable. */
-  async function look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean> {
+  async function look(provider: Pick<FaultProvider, "readVersions">): Promise<boolean> {
     try {
       // In this sequence: a claim made after the truth was read must hold for that truth.
-      const truth = await readTruth?.();
+      const truth = await provider.readVersions();
       const claimed = await readSafeThrough();
       if (claimed < safeThrough && !(await isBreach(pool, safeThrough, claimed)))
         violations.push(`safe_through went back from ${safeThrough} to ${claimed}`);
@@ -37,7 +37,7 @@ export function makeMirrorAudit(url: string) {
         if (before && compareKeys(key, before) < 0) violations.push(`${key.reference} went back`);
         keys.set(key.reference, key);
       }
-      for (const [reference, version] of truth ?? []) {
+      for (const [reference, version] of truth) {
         const known = keys.get(reference)?.version ?? 0n;
         if (version < claimed && known < version) violations.push(`${reference} is claimed but not there`);
       }
@@ -92,7 +92,7 @@ export function makeMirrorAudit(url: string) {
     await expectEqual(provider);
     await expect.poll(async () => (await readSafeThrough()) > quietAt, { interval: 250 }).toBe(true);
     await expectWholeFeed(pool);
-    expect(await look(provider.readVersions)).toBe(true);
+    expect(await look(provider)).toBe(true);
     expect(violations).toEqual([]);
     const [{ size: orders }, refused429] = [await provider.readTruth(), await provider.countAnswers(429)];
     return { orders, missing: 0, refused429 };
