@@ -178,6 +178,7 @@ it("decides what the spec leaves open as configured", async () => {
     },
     webhooks: { live: { url: hook.url, secret: SANDBOX_SECRET } },
   });
+  await expect(other.steer("POST", "/clock", { advanceMs: 1 })).rejects.toThrow("409");
   const refusal = (await other.ask("GET", "/v1/orders/nobody")).json;
   expect(Object.keys(refusal).toSorted()).toEqual(["code", "message", "request_id"]);
   expect((await other.ask("GET", "/v1/orders?limit=500")).json.limit).toBe(200);

@@ -170,13 +170,16 @@ describe("the control interface", () => {
     expect((await world.ask("GET", `/v1/orders/${made.json.reference}`, { key: TEST })).status).toBe(200);
   });
 
-  it("takes the coordinates of a branch, and gives them back", async () => {
-    const quote = async () => (await world.ask("POST", "/v1/orders/quote", { body: orderBody() })).json;
+  it("takes the coordinates of a branch, gives them back, and connects it with a zone", async () => {
+    const quote = async (branch = "centrum") =>
+      (await world.ask("POST", "/v1/orders/quote", { body: orderBody({ branch }) })).json;
     const { distance } = await quote();
     await world.steer("POST", "/branches/centrum", { located: false });
     expect((await quote()).error.code).toBe("branch_not_located");
     await world.steer("POST", "/branches/centrum", { located: true });
     expect((await quote()).distance).toBe(distance);
+    await world.steer("POST", "/branches/den-haag", { primary: "AMS-W" });
+    expect((await quote("den-haag")).zone.code).toBe("AMS-W");
   });
 
   it("turns the business's traffic on and off", async () => {

@@ -116,7 +116,11 @@ describe("attempts", () => {
     await world.sandbox.advance(60_000);
     expect(live.received).toHaveLength(1);
     const [event] = await world.steer("GET", "/events");
-    expect(event.deliveries).toMatchObject([{ state: "failed", error: "no_plan" }]);
+    expect(event).toMatchObject({ sentAs: "event", deliveries: [{ state: "failed", error: "no_plan" }] });
+    await step(await create());
+    await step(await create({ organization: "other" }));
+    const events = (await world.steer("GET", "/events?limit=2")) as { sentAs: string }[];
+    expect(events.map(({ sentAs }) => sentAs)).toEqual(["no_endpoint", "no_plan"]);
   });
 
   it("continue after a restart for events accepted before it", async () => {

@@ -116,6 +116,9 @@ it("a past is created in any size, the same for the same seed, with charges and 
   expect(await world.steer("POST", "/seed", { orders: 3_000, ...period })).toEqual({ orders: 3_000 });
   const first = (await world.steer("GET", "/orders")).orders;
   expect(first).toHaveLength(3_000);
+  const { orders: head, next } = await world.steer("GET", "/orders?limit=2000");
+  const { orders: rest, next: last } = await world.steer("GET", `/orders?limit=2000&after=${next}`);
+  expect([[...head, ...rest], last]).toEqual([first, null]);
   expect(new Set(first.map((order: { reference: string }) => order.reference)).size).toBe(3_000);
   const statuses = new Set(first.map((order: { status: string }) => order.status));
   expect(statuses).toContain("delivered");
@@ -123,6 +126,13 @@ it("a past is created in any size, the same for the same seed, with charges and 
   const { organizations } = await world.steer("GET", "/state");
   expect(organizations[1]).toMatchObject({ orders: 3_000, charges: 3_000 });
   expect(await world.steer("GET", "/events")).toEqual([]);
+  // The last thirty days, unless another period is given.
+  await world.steer("POST", "/seed", { orders: 2, organization: "other" });
+  const { orders: ofOther } = await world.steer("GET", "/orders?organization=other");
+  expect(ofOther.map((order: { createdAt: string }) => order.createdAt)).toEqual([
+    "2025-12-06T09:00:00.000+01:00",
+    "2025-12-21T09:00:00.000+01:00",
+  ]);
   const again = await open();
   await again.steer("POST", "/seed", { orders: 3_000, ...period });
   expect((await again.steer("GET", "/orders")).orders).toEqual(first);
