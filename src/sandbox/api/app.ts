@@ -39,7 +39,11 @@ export interface ApiDeps {
   readonly signal: AbortSignal;
 }
 
-interface Rules {
+interface Endpoint {
+  readonly name: string;
+  readonly method: string;
+  readonly path: string;
+  readonly answer: Answerer;
   readonly policies: readonly Policy[];
   /** Creates orders or previews them: needs a paid subscription, and warns while that is past due. */
   readonly sells: boolean;
@@ -47,19 +51,13 @@ interface Rules {
   readonly readsBody: boolean;
 }
 
-const PLAIN: Rules = { policies: ["sustained"], sells: false, readsBody: false };
-type Endpoint = {
-  readonly name: string;
-  readonly method: string;
-  readonly path: string;
-  readonly answer: Answerer;
-} & Rules;
+const PLAIN = { policies: ["sustained"], sells: false, readsBody: false } as const;
 const endpoint = (
   name: string,
   method: string,
   path: string,
   answer: Answerer,
-  rules: Partial<Rules> = {},
+  rules: Partial<Endpoint> = {},
 ): Endpoint => ({ name, method, path, answer, ...PLAIN, ...rules });
 const GEOCODES = { policies: ["sustained", "geocoding"], readsBody: true } as const;
 /** The endpoints of the spec. Assumed: PATCH, because the spec does not show how to change an order. */
