@@ -3,8 +3,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { listenHere } from "../../support/http/serve.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { has, runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
@@ -70,48 +70,32 @@ it("replaces taken ports by free ones; a second start and other commands find it
   expect(code).toBe(2);
 });
 
-describe("in a folder where nothing runs", () => {
+it.each<[code: number, ...args: string[]]>([
+  ...["status", "tail", "order DO-1", "psql", "verify --from P1D", "export"].map(
+    (text): [number, ...string[]] => [2, ...text.split(" ")],
+  ),
+  [3, "doctor"],
+])("in a folder where nothing runs exits with %i, says so and creates nothing: %s", async (code, ...args) => {
   const nothing = path.join(folder, "nothing");
-  const run = (...args: string[]) => runCommand(args, { env: { DATA_DIR: nothing } });
-
-  it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"], ["export"]])(
-    "%s reports that and creates nothing",
-    async (...args) => {
-      const { code, stderr } = await run(...args);
-      expect(stderr).toContain(`Nothing runs here: ${nothing} has no database`);
-      expect(code).toBe(2);
-      expect(existsSync(nothing)).toBe(false);
-    },
-  );
-
-  it("doctor reports that and creates nothing", async () => {
-    const { code, stdout } = await run("doctor");
-    expect(stdout).toContain("Nothing runs here");
-    expect(code).toBe(3);
-    expect(existsSync(nothing)).toBe(false);
-  });
+  const ending = await runCommand(args, { env: { DATA_DIR: nothing } });
+  expect(ending.stdout + ending.stderr).toContain(`Nothing runs here: ${nothing} has no database`);
+  expect(ending.code).toBe(code);
+  expect(existsSync(nothing)).toBe(false);
 });
 
-describe("a database that the demo did not create", () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await makeTestDatabase();
-  });
-  afterAll(() => database.drop());
-
-  it("is not used when it has a real source", async () => {
-    await database.pool.query(
-      "insert into mirror.sources (source_id, mode, base_url, provider) values ('live', 'live', 'https://a.example', 'https://a.example')",
-    );
-    const env = { DATA_DIR: path.join(folder, "real"), DATABASE_URL: database.url };
-    const { code, stderr } = await runProgram(["demo"], env);
-    expect(stderr).toContain(
-      "DATABASE_URL points to a mirror that the demo did not create (source live of https://a.example)",
-    );
-    expect(code).toBe(2);
-    const { rows } = await database.pool.query("select source_id, base_url from mirror.sources");
-    expect(rows).toEqual([{ source_id: "live", base_url: "https://a.example" }]);
-    const { rows: places } = await database.pool.query("select to_regnamespace('sandbox') as sandbox");
-    expect(places).toEqual([{ sandbox: null }]);
-  });
+it("does not use a database with a real source, which it did not create", async () => {
+  const { database, pool } = await openTestDatabase({ ends: onTestFinished });
+  await pool.query(
+    "insert into mirror.sources (source_id, mode, base_url, provider) values ('live', 'live', 'https://a.example', 'https://a.example')",
+  );
+  const env = { DATA_DIR: path.join(folder, "real"), DATABASE_URL: database.url };
+  const { code, stderr } = await runProgram(["demo"], env);
+  expect(stderr).toContain(
+    "DATABASE_URL points to a mirror that the demo did not create (source live of https://a.example)",
+  );
+  expect(code).toBe(2);
+  const { rows } = await pool.query(
+    "select source_id, base_url, to_regnamespace('sandbox') as sandbox from mirror.sources",
+  );
+  expect(rows).toEqual([{ source_id: "live", base_url: "https://a.example", sandbox: null }]);
 });
