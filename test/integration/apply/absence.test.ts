@@ -12,29 +12,28 @@ const MARGIN = 900;
 
 /** A mirror that knows `claimed` only from an event and `read` from a read. Both changed at second 100. */
 async function makeMirror() {
-  const { pool, tell, show } = await openLiveMirror({ ends: onTestFinished });
+  const { pool, read, tell, show } = await openLiveMirror({ ends: onTestFinished });
+  const showAt = (seconds: number, ...references: string[]) => {
+    const orders = references.map((reference) => ({ reference, updatedAt: at(100) }));
+    return show(instant(seconds), orders, { marginSeconds: MARGIN });
+  };
   await tell({ reference: "claimed", updatedAt: at(100) });
-  await show(instant(1_001), [{ reference: "read", updatedAt: at(100) }], { marginSeconds: MARGIN });
+  await showAt(1_001, "read");
   const timed = (reference: string, horizonSeconds: number) => {
     const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + MARGIN)];
     return { sourceId: "live", reference, horizon, requestedAt };
   };
-  const missOnce = (reference: string, horizonSeconds: number, missedAt: bigint | null = null) =>
-    applyAbsence(pool, {
-      ...timed(reference, horizonSeconds),
-      via: "refetch",
-      missedAt,
-      marginSeconds: MARGIN,
-    });
+  const missOnce = (reference: string, horizonSeconds: number, missedAt: bigint | null = null) => {
+    const absence = { ...timed(reference, horizonSeconds), missedAt, marginSeconds: MARGIN };
+    return applyAbsence(pool, { ...absence, via: "refetch" });
+  };
   const miss = async (reference: string, horizonSeconds: number) =>
     (await missAgain(pool, timed(reference, horizonSeconds))).outcome;
   const readServed = async () =>
-    (
-      await pool.query<{ reference: string }>(
-        "select reference from mirror.orders where gone_at is null order by 1",
-      )
-    ).rows.map(({ reference }) => reference);
-  return { pool, tell, show, miss, missOnce, readServed };
+    (await read("select reference from mirror.orders where gone_at is null order by 1")).map(
+      ({ reference }) => reference,
+    );
+  return { pool, read, tell, show, showAt, miss, missOnce, readServed };
 }
 
 it("refutes a claim whose version lies within the read's horizon, and no younger claim", async () => {
@@ -97,31 +96,21 @@ it("removes an order that is dated years ahead, as a read would correct it", asy
 });
 
 it("takes an order back that is there after all, with no word against it or against what is proved", async () => {
-  const { pool, tell, show, miss, readServed } = await makeMirror();
+  const { pool, read, tell, showAt, miss, readServed } = await makeMirror();
   await tell({ reference: "told", updatedAt: at(100) });
   for (const reference of ["claimed", "read", "told"]) expect(await miss(reference, 102)).toBe("gone");
   expect(await readStandings(pool)).toMatchObject([{ refutedClaims: 2 }]);
   await pool.query("update mirror.coverage set until = $1", [instant(1_000)]);
-  const again = ["claimed", "read"].map((reference) => ({ reference, updatedAt: at(100) }));
-  await show(instant(2_001), again, { marginSeconds: MARGIN });
+  await showAt(2_001, "claimed", "read");
   await tell({ reference: "told", updatedAt: at(1_001) });
   expect(await readServed()).toEqual(["claimed", "read", "told"]);
-  const { rows } = await pool.query(
-    `select (select count(*) from mirror.coverage_breaches)::int as breaches,
-       (select count(*) from mirror.history where conflict or refuted)::int as against`,
-  );
-  expect(rows).toEqual([{ breaches: 0, against: 0 }]);
+  expect(await read("select from mirror.coverage_breaches")).toEqual([]);
+  expect(await read("select from mirror.history where conflict or refuted")).toEqual([]);
   expect(await readStandings(pool)).toMatchObject([{ refutedClaims: 0 }]);
 });
 
-it("reports an order that the mirror never had as unknown", async () => {
-  const { miss, missOnce } = await makeMirror();
-  expect(await missOnce("never seen", 500)).toMatchObject({ outcome: "missing", isKnown: false });
-  expect(await miss("never seen", 500)).toBe("unknown");
-});
-
 it("takes nothing away with one answer, nor with two that an outage explains", async () => {
-  const { pool, show, missOnce, readServed } = await makeMirror();
+  const { pool, showAt, miss, missOnce, readServed } = await makeMirror();
   const first = instant(500 + MARGIN);
   const missing: AbsenceOutcome = { outcome: "missing", isKnown: true, missedAt: first, reach: null };
   expect(await missOnce("read", 500)).toEqual(missing);
@@ -150,17 +139,18 @@ it("takes nothing away with one answer, nor with two that an outage explains", a
   expect(await missOnce("read", 500 + MARGIN, first)).toMatchObject({ outcome: "list_in_doubt" });
   await doubt("25 hours");
   // A list has shown the order after the first answer.
-  await show(instant(500 + MARGIN + 1), [{ reference: "read", updatedAt: at(100) }], {
-    marginSeconds: MARGIN,
-  });
+  await showAt(500 + MARGIN + 1, "read");
   expect(await missOnce("read", 501 + MARGIN, first)).toMatchObject({ outcome: "missing" });
   expect(await readServed()).toEqual(["claimed", "read"]);
   expect(await missOnce("read", 502 + 2 * MARGIN, first + 2_000_000_000n)).toMatchObject({ outcome: "gone" });
   expect(await readServed()).toEqual(["claimed"]);
+  // The same of an order that the mirror never had.
+  expect(await missOnce("never seen", 500)).toMatchObject({ outcome: "missing", isKnown: false });
+  expect(await miss("never seen", 500)).toBe("unknown");
 });
 
 it("asks again for orders that are gone after waits that grow from a margin to a day, for a week", async () => {
-  const { pool, show } = await openLiveMirror({ ends: onTestFinished });
+  const { pool, read, showAt } = await makeMirror();
   /** By name: how long it has been gone, and how long ago it was last read. */
   const gone = {
     "margin not over": ["59 s", "59 s"],
@@ -171,22 +161,14 @@ it("asks again for orders that are gone after waits that grow from a margin to a
     "day over": ["6 days", "25 h"],
     "week over": ["7 days 1 min", "2 days"],
   };
-  await show(
-    instant(1_001),
-    [...Object.keys(gone), "present"].map((reference) => ({ reference, updatedAt: at(100) })),
-    { marginSeconds: MARGIN },
-  );
-  for (const [reference, [since, read]] of Object.entries(gone))
+  await showAt(1_001, ...Object.keys(gone));
+  for (const [reference, [since, lastRead]] of Object.entries(gone))
     await pool.query(`set local session_replication_role = replica;
       update mirror.orders set gone_at = clock_timestamp() - interval '${since}',
-        observed_at = mirror.nanos_of(clock_timestamp() - interval '${read}') where reference = '${reference}'`);
+        observed_at = mirror.nanos_of(clock_timestamp() - interval '${lastRead}') where reference = '${reference}'`);
   await requestGone(pool, { sourceId: "live", marginSeconds: 60 });
-  const { rows } = await pool.query<{ reference: string }>(
-    "select reference from mirror.refetches order by reference",
+  const asked = ["day over", "margin over", "wait as long as before, over"];
+  expect(await read("select reference from mirror.refetches order by 1")).toEqual(
+    asked.map((reference) => ({ reference })),
   );
-  expect(rows.map(({ reference }) => reference)).toEqual([
-    "day over",
-    "margin over",
-    "wait as long as before, over",
-  ]);
 });

@@ -67,18 +67,15 @@ export async function openSending() {
     for (const [index, status] of statuses.entries())
       await see(...names.map((reference) => ({ reference, status, updatedAt: at(index + 1) })));
   };
-  const listAs = (definition: string, ...names: string[]) =>
-    syncEndpoints(
-      pool,
-      names.map((endpointId) => ({ endpointId, sourceIds: ["live"], definition })),
-    );
+  const listAs = (definition: string, ...names: string[]) => {
+    const listed = names.map((endpointId) => ({ endpointId, sourceIds: ["live"], definition }));
+    return syncEndpoints(pool, listed);
+  };
   /** Lists these endpoints, each with the source `live`. */
   const list = (...names: string[]) => listAs("", ...names);
   /** As if this much time had passed since. */
   const age = (column: string, interval: string) =>
-    pool.query(`update mirror.outgoing_endpoints set ${column} = clock_timestamp() - $1::interval`, [
-      interval,
-    ]);
+    pool.query(`update mirror.outgoing_endpoints set ${column} = clock_timestamp() - interval '${interval}'`);
   const states = () => readStates(pool);
   const settled = (...wanted: string[]) =>
     vi.waitFor(async () => expect(await states()).toEqual(wanted), WAIT);
