@@ -2,8 +2,8 @@ import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import type { IncomingEvent, StoredEvent } from "./inbox.sql.ts";
 
-/** Postgres refuses this one event because of its content or our setup; trying again would not help. @internal */
-export class EventRefusedError extends OrderMirrorError {
+/** Postgres refuses this one event because of its content or our setup; trying again would not help. */
+class EventRefusedError extends OrderMirrorError {
   override readonly name = "EventRefusedError";
   override readonly retry = "never";
 }
