@@ -259,6 +259,12 @@ describe("learning from answers", () => {
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([600_000]);
   });
 
+  it("gives a policy of high rate some places, each again after as many turns", async () => {
+    const { clock, budget } = open();
+    const times = await grantTimes(clock, budget, "sustained", 9);
+    expect(times).toEqual([0, 1, 2].flatMap((turn) => Array<number>(4).fill(turn * 889)).slice(0, 9));
+  });
+
   it("takes another place while an answer is slow, but only one list at a time", async () => {
     const { clock, budget } = open();
     const slow = await grantOne(clock, budget, "sustained");
