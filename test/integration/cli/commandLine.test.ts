@@ -220,7 +220,7 @@ it("says when an order has more observations than it shows", async () => {
       [count],
     );
   await insertOrder(database.pool, "live", orderText({ reference: "DO-9" }));
-  await observe(200);
+  await observe(199);
   expect(await run(["order", "DO-9"])).toBe(0);
   expect(stderr).toBe("");
   await observe(1);

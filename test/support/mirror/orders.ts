@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
-import { type ReadTime, observeRead } from "../../../src/domain/order/observation.ts";
-import { formatInstant, parseInstant, type Instant } from "../../../src/domain/order/instant.ts";
+import type { ReadTime } from "../../../src/domain/order/observation.ts";
+import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import type { Snapshot } from "../../../src/domain/order/order.ts";
-import { ORDER_COLUMN_LIST } from "../../../src/domain/order/orderColumns.ts";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 export interface OrderSketch {
   readonly reference: string;
@@ -121,38 +122,12 @@ export function orderText(fields: Record<string, unknown>): string {
   });
 }
 
-/** Puts an order into the mirror's table as a read would, without the code that applies. */
+/** Puts an order into the mirror, as a poll does a minute after its change. */
 export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string): Promise<void> {
   const snapshot = readSnapshot(raw, JSON.parse(raw));
-  const { fields, version } = snapshot;
-  const requestedAt = version + 60_000_000_000n;
-  const { key } = observeRead({ sourceId, via: "poll", snapshot, time: readAt(requestedAt, 5) });
-  const values = {
-    source_id: sourceId,
-    reference: fields.reference,
-    horizon: key.horizon,
-    version,
-    settled: key.settled,
-    observed_at: key.observedAt,
-    rank: key.rank,
-    hash: Buffer.from(key.hash, "hex"),
-    ...Object.fromEntries(
-      ORDER_COLUMN_LIST.map(({ field, column }) => {
-        const value = fields[field];
-        return [column, typeof value === "bigint" ? toTimestamp(value) : value];
-      }),
-    ),
-    updated_at: toTimestamp(version),
-    raw,
-    history_id: 1,
-    first_seen_via: "poll",
-  };
-  const names = Object.keys(values);
-  const places = names.map((_, index) => `$${index + 1}`);
-  await pool.query(
-    `insert into mirror.orders (${names.join(", ")}) values (${places.join(", ")})`,
-    Object.values(values),
-  );
+  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([[sourceId, "live"]]) });
+  const time = readAt(snapshot.version + 60_000_000_000n, 5);
+  await apply.applyReads({ sourceId, via: "poll", snapshots: [snapshot], time });
 }
 
 /** Puts orders R000001 and so on of the source `live` into the table, each with about `bytes` of JSON. */
@@ -164,7 +139,3 @@ export const insertMany = (pool: pg.Pool, count: number, bytes: number) =>
        json_build_object('reference', n, 'note', repeat('x', $2)), n, 'poll' from generate_series(1, $1) n`,
     [count, bytes],
   );
-
-function toTimestamp(instant: Instant): string {
-  return formatInstant(instant, 6);
-}
