@@ -80,9 +80,10 @@ it("an outage of the whole list leaves out no window, and costs a few requests a
   provider.put("LATER", secondsAgo(0));
   const period = { since: secondsAgo(7_200), until: secondsAgo(7_100) };
   await requestPeriod(pool, { kind: "backfill", sourceId: "live", ...period });
-  provider.before = () => {
+  const away = () => {
     throw makeUnavailable();
   };
+  provider.before = away;
   const begun = provider.reads.length;
   const readState = () => read("select polled_through, unserved_since, last_error from mirror.poll_state");
   const before = await readState();
@@ -97,6 +98,9 @@ it("an outage of the whole list leaves out no window, and costs a few requests a
   provider.before = () => undefined;
   await pollUntil(poller, async () => (await countOrders("LATER")) === 1);
   expect(await readState()).toMatchObject([{ unserved_since: null, last_error: null }]);
+  // The pauses begin anew.
+  provider.before = away;
+  expect((await poll(poller)).waitMs).toBeLessThanOrEqual(50);
 });
 
 it("one failed request costs one request, as often as others come between: the walk goes on where it was", async () => {

@@ -258,10 +258,12 @@ describe("a provider that fails", () => {
     ["too_large", "other"],
   ] as const)("with %s is recorded as %s, for the words of the condition", async (failure, trouble) => {
     provider.before = () => {
-      throw new ProviderError("no", { failure });
+      throw new ProviderError("no", { failure, retry: { afterMs: 90_000 } });
     };
-    await makeSut().runOnce();
+    const { waitMs } = await makeSut().runOnce();
     expect((await readState())["trouble"]).toBe(trouble);
+    // What only a person can end is asked about every minute, whatever it says.
+    expect(waitMs).toBe(failure === "key_refused" ? 60_000 : 90_000);
   });
 
   it("from the first request on has its error stored and visible, and is asked for nothing else", async () => {

@@ -369,57 +369,37 @@ describe("the ledger", () => {
       holder: "b",
     });
   });
-  it("finds the gaps, oldest or newest first", async () => {
-    await prove(10n, 20n);
-    await prove(30n, 40n);
-    const within = { since: 0n, until: 50n };
-    const found = await readGaps(pool, { sourceId: "live", within, limit: 10 });
-    expect(found).toEqual([
-      { since: 0n, until: 10n },
-      { since: 20n, until: 30n },
-      { since: 40n, until: 50n },
-    ]);
-    const newest = { sourceId: "live", within, limit: 10, newestFirst: true };
-    expect(await readGaps(pool, newest)).toEqual(found.toReversed());
-    expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
-    expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
-    await walk({ since: 40n, until: 50n });
-    expect(await readGaps(pool, { ...newest, resting: [] })).toEqual(found.slice(0, 2).toReversed());
-    expect(await readGaps(pool, { ...newest, resting: [{ since: 25n, until: 99n }] })).toEqual([
-      { since: 20n, until: 25n },
-      { since: 0n, until: 10n },
-    ]);
-  });
   it("agrees with the arithmetic of its model", async () => {
+    const kind = fc.constantFrom("proved", "walked", "resting");
     const window = fc
-      .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), fc.boolean())
-      .map(([since, length, proved]) => ({ since, until: since + length, proved }));
+      .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), kind)
+      .map(([since, length, as]) => ({ since, until: since + length, as }));
     await fc.assert(
       fc.asyncProperty(
         fc.array(window, { maxLength: 8 }),
         fc.bigInt({ min: -20n, max: 20n }),
         async (windows, from) => {
           await begin(from);
+          const having = (as: string) => windows.filter((one) => one.as === as);
+          const proved = having("proved");
           let expected = from;
-          for (const [index, { since, until, proved }] of windows.entries()) {
-            if (!proved) continue;
-            const known = windows.slice(0, index + 1).filter((earlier) => earlier.proved);
+          for (const [index, { since, until }] of proved.entries()) {
             const before = expected;
-            expected = safeThrough(expected, known);
+            expected = safeThrough(expected, proved.slice(0, index + 1));
             const { safeThrough: actual, historySince } = await prove(since, until);
             expect(historySince).toBeLessThanOrEqual(from);
             expect(actual ?? from).toBe(expected);
             expect(expected).toBeGreaterThanOrEqual(before);
           }
+          for (const { since, until } of having("walked")) await walk({ since, until });
           const within = { since: -30n, until: 60n };
-          const proved = windows.filter((one) => one.proved);
-          expect(await readGaps(pool, { sourceId: "live", within, limit: 100 })).toEqual(
-            gaps(within, proved),
-          );
-          const resting = windows.filter((one) => !one.proved);
-          expect(await readGaps(pool, { sourceId: "live", within, limit: 100, resting })).toEqual(
-            gaps(within, windows),
-          );
+          const query = { sourceId: "live", within, limit: 100 };
+          const left = gaps(within, proved);
+          expect(await readGaps(pool, query)).toEqual(left);
+          expect(await readGaps(pool, { ...query, limit: 1 })).toEqual(left.slice(0, 1));
+          expect(await readGaps(pool, { ...query, sourceId: "other" })).toEqual([within]);
+          const unread = { ...query, newestFirst: true, resting: having("resting") };
+          expect(await readGaps(pool, unread)).toEqual(gaps(within, windows).toReversed());
         },
       ),
       { numRuns: 60, seed: 20_261_120 },

@@ -221,13 +221,17 @@ const runs = (count: number) => (process.env["TEST_LONG"] === "1" ? 3 * count : 
 const nameState = ({ reference, revision }: { reference: string; revision: number }) =>
   `${reference}/${revision}`;
 
-/** The greatest revision of each order that a walk over the window shows, and whether it knows that it missed nothing. */
+/**
+ * The greatest revision of each order that a walk over the window shows, the orders that it missed although they stayed
+ * there, and whether it knows that it missed nothing.
+ */
 function walk(
   provider: NastyProvider,
   window: Window,
   { open = false, beforeRequest = () => undefined }: { open?: boolean; beforeRequest?: () => void } = {},
 ) {
   const seen = new Map<string, number>();
+  const before = new Set(provider.visible().map(nameState));
   let state = startWalk({ window, limit: LIMIT, pagesMax: open ? 500 : 5_000, open });
   for (let request = nextRequest(state); request; request = nextRequest(state)) {
     beforeRequest();
@@ -240,7 +244,11 @@ function walk(
     }
   }
   const { outcome } = state;
-  return { seen, kind: outcome?.kind, proved: outcome?.kind === "read" && outcome.proved };
+  const missed = provider
+    .visible()
+    .filter(({ stamp }) => stamp >= window.since && stamp < window.until)
+    .filter((row) => before.has(nameState(row)) && (seen.get(row.reference) ?? 0) < row.revision);
+  return { seen, missed, kind: outcome?.kind, proved: outcome?.kind === "read" && outcome.proved };
 }
 
 /** A provider with a past, that may change no more, and the end of a window up to 150 s ago. */
@@ -276,13 +284,8 @@ describe("a walk over the pages of a nasty provider", () => {
         const end = provableUntil(provider.providerNow, MARGIN_SECONDS);
         const until = addSeconds(end, -drawn.agoSeconds);
         const window = { since: addSeconds(until, -drawn.spanSeconds), until };
-        const before = new Set(provider.visible().map(nameState));
-        const { seen, kind, proved } = walk(provider, window);
+        const { missed, kind, proved } = walk(provider, window);
         expect(kind).toBe("read");
-        const missed = provider
-          .visible()
-          .filter(({ stamp }) => stamp >= window.since && stamp < window.until)
-          .filter((row) => before.has(nameState(row)) && (seen.get(row.reference) ?? 0) < row.revision);
         expect(proved ? missed : []).toEqual([]);
         // A walk may be unproved, but never while nothing changes.
         expect(proved || !drawn.isQuiet).toBe(true);
@@ -326,17 +329,12 @@ describe("a walk over the pages of a nasty provider", () => {
           for (let nth = 0; nth < changed; nth += 1) provider.change(nth, 60);
           provider.advance(10);
           const window = { since: addSeconds(START, -400), until: START };
-          const before = new Set(provider.visible().map(nameState));
-          const { seen, proved } = walk(provider, window, {
+          const { missed, proved } = walk(provider, window, {
             beforeRequest() {
               const left = provider.requests - 2;
               if (left >= 0 && left < leaving) provider.change(behaviour.orders - 1 - left);
             },
           });
-          const missed = provider
-            .visible()
-            .filter(({ stamp }) => stamp < window.until)
-            .filter((row) => before.has(nameState(row)) && !seen.has(row.reference));
           expect(proved ? missed : []).toEqual([]);
         },
       ),
