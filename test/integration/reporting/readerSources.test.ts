@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { addSource, at } from "../../support/mirror/orders.ts";
-import { makeReader } from "../../support/mirror/reporting.ts";
+import { makeReader, readAs } from "../../support/mirror/reporting.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const { database } = await openTestDatabase();
@@ -38,16 +38,7 @@ afterAll(async () => {
   for (const reader of [one, all, none]) await reader.drop();
 });
 
-async function ask(role: string, text: string, values: unknown[] = []) {
-  const client = await database.pool.connect();
-  try {
-    await client.query(`begin; set local role ${role}`);
-    return (await client.query<Record<string, unknown>>(text, values)).rows;
-  } finally {
-    await client.query("rollback");
-    client.release();
-  }
-}
+const ask = (role: string, text: string) => readAs(database.pool, { role }, text);
 const list = async (text: string) =>
   (await database.pool.query<{ name: string }>(text)).rows.map(({ name }) => name);
 
@@ -87,7 +78,7 @@ describe("every view and function", () => {
 
   it("answers about another source as about one that does not exist", async () => {
     const require = (role: string, source: string) =>
-      ask(role, "select reporting.require($1, '2026-01-01')", [source]);
+      ask(role, `select reporting.require('${source}', '2026-01-01')`);
     await expect(require(one.role, "live")).rejects.toThrow("is complete up to");
     await expect(require(one.role, "test")).rejects.toThrow("There is no source test.");
     await expect(require(one.role, "other")).rejects.toThrow("There is no source other.");

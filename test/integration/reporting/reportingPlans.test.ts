@@ -4,6 +4,7 @@ import { addSource } from "../../support/mirror/orders.ts";
 import {
   asOf,
   makeReader,
+  readAs,
   readBlocks,
   readDashboard,
   readQuestions,
@@ -46,17 +47,8 @@ const reader = await makeReader(database.pool, "live");
 afterAll(() => reader.drop());
 
 /** The lines of a query's plan for a reader, who must have the right to run it. */
-async function explain(query: string): Promise<string[]> {
-  const client = await database.pool.connect();
-  try {
-    await client.query(`begin read only; set local role ${reader.role}`);
-    const { rows } = await client.query<{ "QUERY PLAN": string }>(`explain ${query}`);
-    return rows.map((row) => row["QUERY PLAN"]);
-  } finally {
-    await client.query("rollback");
-    client.release();
-  }
-}
+const explain = async (query: string) =>
+  (await readAs(database.pool, reader, `explain ${query}`)).map((line) => String(line["QUERY PLAN"]));
 
 const DAY = "between '2026-02-01' and '2026-02-02'";
 const LIVE = "source_id = 'live'";

@@ -3,7 +3,7 @@ import { formatInstant, parseInstant } from "../../../src/domain/order/instant.t
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, type OrderSketch } from "../../support/mirror/orders.ts";
 import { prove } from "../../support/mirror/tables.ts";
-import { makeReader, readQuestions } from "../../support/mirror/reporting.ts";
+import { makeReader, readAs, readQuestions } from "../../support/mirror/reporting.ts";
 
 /** A Wednesday, two in the afternoon in Amsterdam. */
 const NOW = "2026-06-17T12:00:00Z";
@@ -109,19 +109,11 @@ afterAll(() => reader.drop());
 
 /** The answer as a reader gets it, as a table. */
 async function ask(sql: string): Promise<string> {
-  const client = await pool.connect();
-  try {
-    await client.query(`begin; set local role ${reader.role}; set local timezone = 'Europe/Amsterdam'`);
-    const { rows } = await client.query<{ answer: object[] }>(
-      `select coalesce(json_agg(a), '[]') as answer from (${sql}) a`,
-    );
-    const answer = rows[0]?.answer ?? [];
-    const lines = [Object.keys(answer[0] ?? {}), ...answer.map(Object.values)];
-    return lines.map((cells) => cells.join(" | ")).join("\n   ");
-  } finally {
-    await client.query("rollback");
-    client.release();
-  }
+  const as = { role: reader.role, settings: "set local timezone = 'Europe/Amsterdam'" };
+  const [row] = await readAs(pool, as, `select coalesce(json_agg(a), '[]') as answer from (${sql}) a`);
+  const answer = row?.["answer"] as object[];
+  const lines = [Object.keys(answer[0] ?? {}), ...answer.map(Object.values)];
+  return lines.map((cells) => cells.join(" | ")).join("\n   ");
 }
 
 /** The answers, in the order of the questions: the names of the columns, then a line for each row. */

@@ -3,7 +3,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { prove as proveSource } from "../../support/mirror/tables.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeReader } from "../../support/mirror/reporting.ts";
+import { makeReader, readAs } from "../../support/mirror/reporting.ts";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");
@@ -15,19 +15,10 @@ const prove = (safeThrough: string) =>
   proveSource(database.pool, safeThrough, { history_since: parseInstant("2026-11-01T00:00:00Z") });
 
 /** As a reader, who may see nothing but the schema reporting. */
-async function run(call: string, zone = "UTC"): Promise<string> {
-  const client = await database.pool.connect();
-  try {
-    await client.query(
-      `set role ${reader.role}; set default_transaction_read_only = on; set time zone '${zone}'`,
-    );
-    const { rows } = await client.query<{ safe: string }>(
-      `select mirror_through::text as safe from ${call} as mirror_through`,
-    );
-    return rows[0]?.safe ?? "";
-  } finally {
-    client.release(true);
-  }
+async function run(call: string, zone = "UTC"): Promise<unknown> {
+  const as = { role: reader.role, settings: `set transaction read only; set local time zone '${zone}'` };
+  const [row] = await readAs(database.pool, as, `select safe::text from ${call} as safe`);
+  return row?.["safe"];
 }
 
 const NOT_COMPLETE = "OM412";

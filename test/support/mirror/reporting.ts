@@ -83,6 +83,22 @@ export async function makeReader(owner: Pick<pg.Pool, "query">, ...sources: stri
   };
 }
 
+/** The rows that a statement gives a role, in a transaction with these settings, which is rolled back. */
+export async function readAs(
+  pool: pg.Pool,
+  { role, settings = "" }: { role: string; settings?: string },
+  text: string,
+): Promise<Record<string, unknown>[]> {
+  const client = await pool.connect();
+  try {
+    await client.query(`begin; set local role ${role}; ${settings}`);
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+
 /** A node of a plan, as `explain (format json)` gives it; actual figures are present with `analyze` only. */
 export interface PlanNode {
   readonly "Node Type": string;
