@@ -8,11 +8,10 @@ export interface ComparedAnswer {
   readonly body: string;
 }
 
-/** A difference between an answer of the mirror and the provider's, and its reason. */
+/** A difference between an answer of the mirror and the provider's. */
 export interface Deviation {
-  /** The name in docs/assumptions.md. */
+  /** The name in docs/assumptions.md, which says why. */
   readonly what: string;
-  readonly why: string;
   /** The requests with this difference. */
   readonly concerns: (request: CorpusRequest) => boolean;
   /** The parts that are still compared. */
@@ -39,13 +38,11 @@ const without =
 export const DEVIATIONS: readonly Deviation[] = [
   {
     what: "no `RateLimit` and `RateLimit-Policy`, no 429",
-    why: "the mirror answers reads itself and has no limits; answers to forwarded writes have the provider's headers",
     concerns: always,
     reduce: without("ratelimit", "ratelimit-policy"),
   },
   {
     what: "more headers: `X-Safe-Through`, `X-Safe-Through-Exceptions`, `X-Waited`, `X-Mirrored`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
-    why: "they say what only a mirror can say; clients ignore unknown headers",
     concerns: always,
     reduce: without(
       ...words(
@@ -61,13 +58,11 @@ export const DEVIATIONS: readonly Deviation[] = [
   },
   {
     what: "`Cache-Control: private, no-cache`",
-    why: "the provider's headers for caches are not shown; this one lets a client revalidate by `ETag`",
     concerns: always,
     reduce: without("cache-control"),
   },
   {
     what: "the values of `request_id` and `Date`; `Connection` and `Keep-Alive`",
-    why: "each answer has its own; connections are between two programs",
     concerns: always,
     reduce: (answer) => ({
       ...without("date", "connection", "keep-alive")(answer),
@@ -76,32 +71,27 @@ export const DEVIATIONS: readonly Deviation[] = [
   },
   {
     what: "the order of orders with the same `pickupTime` or `updatedAt`, which are sorted by `reference`",
-    why: "the spec does not show what decides between them, and the mirror does not know the provider's sequence",
     concerns: (request) => isOrderPage(request) && request.target.includes("sort=pickupTime"),
     reduce: (answer) => ({ ...answer, body: keepKeys(answer.body) }),
   },
   {
     what: "a branch that was closed before the mirror first looked, and has no orders: 422 `branch_not_found`",
-    why: "the provider does not list closed branches, so nothing shows that it exists",
     concerns: (request) => isOrderPage(request) && request.target.includes("branch=leiden"),
     reduce: nothing,
   },
   {
     what: "parameters of our own: `fleet`, `cursor`, `revisions`, `complete`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
-    why: "the provider ignores unknown parameters, and refuses this `sort`",
     concerns: (request) =>
       isOrderPage(request) && /fleet=|firstSeenAt|cursor=|revisions=/.test(request.target),
     reduce: nothing,
   },
   {
     what: "unknown parameters of the list and of a single order: 422 `invalid_request`, with the nearest known name",
-    why: "the provider ignores them; a misspelt filter would answer with all orders",
     concerns: (request) => isOrderPage(request) && hasUnknown(request),
     reduce: nothing,
   },
   {
     what: "the message that refuses another `sort`",
-    why: "it names `firstSeenAt`, too",
     concerns: (request) => isOrderPage(request) && /[?&]sort/.test(request.target),
     reduce: (answer) => ({
       ...without("content-length")(answer),
@@ -110,19 +100,16 @@ export const DEVIATIONS: readonly Deviation[] = [
   },
   {
     what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/orders.csv`, `/v1/orders.ndjson`",
-    why: "the provider has nothing there",
     concerns: ({ target }) => OUR_ADDRESS.test(target),
     reduce: nothing,
   },
   {
     what: "addresses outside `/v1`: 404 `not_found` without a key, too",
-    why: "inside another program they belong to that program",
     concerns: ({ target }) => !target.startsWith("/v1"),
     reduce: nothing,
   },
   {
     what: "304 to `If-None-Match`",
-    why: "the mirror's answers have an `ETag`",
     concerns: ({ headers }) => headers !== undefined && "if-none-match" in headers,
     reduce: nothing,
   },
