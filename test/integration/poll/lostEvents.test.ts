@@ -4,7 +4,7 @@ import type { Via } from "../../../src/domain/order/observation.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeEventBody, putIntoInbox, type OrderSketch } from "../../support/mirror/orders.ts";
 import { EMPTY_MIRROR, emptying, lost } from "../../support/mirror/tables.ts";
 
 const { pool, apply, read, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
@@ -18,17 +18,12 @@ beforeEach(async () => {
 const START = Date.now();
 /** The provider's time, so many minutes ago. */
 const ago = (minutes: number) => formatInstant(instantFromMillis(START - minutes * 60_000));
-interface Change {
-  readonly reference: string;
-  readonly updatedAt: string;
-  readonly status: string;
-}
 let events = 0;
-const receive = (order: Change) => {
+const receive = (order: OrderSketch) => {
   const id = `waiting_${(events += 1)}`;
   return putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]);
 };
-const see = (via: Exclude<Via, "webhook">) => (order: Change) =>
+const see = (via: Exclude<Via, "webhook">) => (order: OrderSketch) =>
   // Soon after the change, so that no read refutes a later event.
   show(parseInstant(order.updatedAt) + 10_000_000_000n, [order], { via, marginSeconds: 5 });
 const poll = see("poll");
@@ -48,8 +43,8 @@ async function look(graceSeconds?: number) {
   return { announced, late, lost, lostSinceLastEvent };
 }
 const NOTHING = { announced: 0, late: 0, lost: 0, lostSinceLastEvent: 0 };
-const created = (reference: string): Change => ({ reference, updatedAt: ago(30), status: "created" });
-const pickedUp = (reference: string): Change => ({ reference, updatedAt: ago(20), status: "picked_up" });
+const created = (reference: string): OrderSketch => ({ reference, updatedAt: ago(30), status: "created" });
+const pickedUp = (reference: string): OrderSketch => ({ reference, updatedAt: ago(20), status: "picked_up" });
 /** An order whose pick-up an event announces. */
 async function announce(reference: string): Promise<void> {
   await poll(created(reference));
@@ -102,7 +97,7 @@ it("counts a change as lost as soon as a source's own grace period is over", asy
   expect(await look(60)).toMatchObject({ lost: 1 });
 });
 
-const onHold = (reference: string, minutes: number): Change => ({
+const onHold = (reference: string, minutes: number): OrderSketch => ({
   reference,
   updatedAt: ago(minutes),
   status: "on hold",
@@ -147,13 +142,13 @@ it("takes the event of a change for its own although reads show fewer digits of 
   expect(await look()).toMatchObject({ announced: 3, late: 1, lost: 0 });
 });
 
-type Step = readonly [(order: Change) => Promise<unknown>, Change];
+type Step = readonly [(order: OrderSketch) => Promise<unknown>, OrderSketch];
 const seen: Step = [poll, created("B")];
 const moved = pickedUp("B");
-const pollAgo = (minutes: number) => (order: Change) =>
+const pollAgo = (minutes: number) => (order: OrderSketch) =>
   show(parseInstant(ago(minutes)), [order], { marginSeconds: 5 });
 const ahead = { ...moved, updatedAt: ago(-2) };
-const quarantine = async (order: Change) =>
+const quarantine = async (order: OrderSketch) =>
   expect(await sendEvent(order)).toMatchObject([{ verdict: "quarantined" }]);
 const makeSourceYounger = () =>
   pool.query("update mirror.sources set created_at = now() - interval '15 minutes'");

@@ -79,9 +79,6 @@ it("keeps rate and interval through half an hour of polls, backfills, verificati
   // A new leader waits for the old lease to expire, then for its predecessor's rate window.
   expect(Math.max(...gaps)).toBeLessThanOrEqual(30_000 + 15_000 + 10_000 + 5_000);
   expect(await readRequest(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
-  expect(await readRequest(pool, verificationId)).toMatchObject({
-    state: "done",
-    differed: 0,
-  });
+  expect(await readRequest(pool, verificationId)).toMatchObject({ state: "done", differed: 0 });
   expect(await world.differences(sandbox.now() - 60n * SECOND_NANOS)).toEqual([]);
 });

@@ -107,19 +107,11 @@ insert into mirror.orders (source_id, reference, first_seen_via, version, horizo
 select $1, reference, 'poll', now, now, now, clock_timestamp(), 0, 0, true, '', 'beside', '{}'
 from at, unnest(array['A', 'B', 'C', 'D', 'E', 'INVENTED']) as reference`;
 
-const LOOK_BESIDE = [
-  "poll_state",
-  "coverage",
-  "refetches",
-  "quarantine",
-  "period_requests",
-  "coverage_breaches",
-  "orders",
-  "history",
-  "changes",
-]
-  .map((table) => `select '${table}', to_jsonb(t) from mirror.${table} t where source_id = $1`)
-  .join(" union all ");
+const LOOK_BESIDE =
+  "poll_state coverage refetches quarantine period_requests coverage_breaches orders history changes"
+    .split(" ")
+    .map((table) => `select '${table}', to_jsonb(t) from mirror.${table} t where source_id = $1`)
+    .join(" union all ");
 
 /** A database with its own clock, for one schedule after another; each has its own source. */
 export async function openLane(name: string) {
