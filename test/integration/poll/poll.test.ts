@@ -181,7 +181,8 @@ it("sends no request once its lease may have expired", async () => {
 
 it("reads its window again in another term when it could not record it", async () => {
   const poller = makeSut();
-  provider.before = async () => void (await pool.query("delete from mirror.leases"));
+  const expire = "update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'";
+  provider.before = async () => void (await pool.query(expire));
   expect(await poll(poller)).toMatchObject({ outcome: "lease_lost" });
   provider.before = () => undefined;
   expect(await poll(poller)).toMatchObject({ outcome: "polled" });
