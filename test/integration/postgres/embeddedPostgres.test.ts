@@ -41,34 +41,23 @@ async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<Em
   return server;
 }
 
-interface Child {
-  readonly url: string;
-  leave(): Promise<unknown>;
-  kill(): Promise<unknown>;
-}
-
 /** Starts in a separate process. */
-async function startElsewhere(): Promise<Child> {
+async function startElsewhere() {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(child, "exit");
-  cleanUps.push(() => {
+  const kill = () => {
     child.kill("SIGKILL");
     return ended;
-  });
-  const [output] = (await once(child.stdout, "data")) as [Buffer];
-  return {
-    url: output.toString().trim(),
-    leave: () => {
-      child.stdin.end();
-      return ended;
-    },
-    kill: () => {
-      child.kill("SIGKILL");
-      return ended;
-    },
   };
+  cleanUps.push(kill);
+  const leave = () => {
+    child.stdin.end();
+    return ended;
+  };
+  const [output] = (await once(child.stdout, "data")) as [Buffer];
+  return { url: output.toString().trim(), leave, kill };
 }
 
 const query = async (url: string, sql: string) =>

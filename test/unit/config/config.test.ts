@@ -250,6 +250,7 @@ it.each<[Env, RegExp]>([
   ],
   [{ OPS_PROXY_ADDRESSES: "10.0.0.5" }, /^Single sign-on is set, but nobody may log in/],
   [{ OPS_OPERATORS: "admins" }, /^OPS_OPERATORS is set without OPS_PROXY_ADDRESSES/],
+  [{ OPS_VIEWERS: "*" }, /^OPS_VIEWERS is set without OPS_PROXY_ADDRESSES/],
   [{ OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "*" }, /^OPS_OPERATORS is \*/],
   ...["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.internal", "10.0.0.0/8/8", ","].map(
     (value): [Env, RegExp] => [{ OPS_PROXY_ADDRESSES: value }, /^OPS_PROXY_ADDRESSES must be addresses/],
@@ -269,7 +270,14 @@ it.each<[Env, RegExp]>([
     },
     /^The sources live and test share a webhook secret, .*DELIVERY_TEST_WEBHOOK_SECRETS/,
   ],
-  [{ ...LIVE, POLL_INTERVAL_SECONDS: "29.9" }, /^POLL_INTERVAL_SECONDS is under 30/],
+  [
+    {
+      ...LIVE,
+      ...sourcesFile({ ...LISTED, baseUrl: "http://localhost:4010" }),
+      POLL_INTERVAL_SECONDS: "29.9",
+    },
+    /^POLL_INTERVAL_SECONDS is under 30/,
+  ],
 ])("refuses %j", (env, message) => {
   expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
 });
@@ -320,12 +328,14 @@ it("requires a key only where it is used", () => {
   expect(() => requireSources(keyless, "nothing")).not.toThrow();
   expect(() => requireSources(keyless, "writing")).not.toThrow();
   expect(() => requireSources(keyless, "reading")).toThrow("The provider key is missing for live.");
-  const writing = {
+  const writer = (sourceId: string) => ({
     ...keyless,
     writeThrough: true,
-    apiTokens: [{ token: TOKEN, sourceId: "live", mayWrite: true }],
-  };
-  expect(() => requireSources(writing, "writing")).toThrow("The provider key is missing for live.");
+    apiTokens: [{ token: TOKEN, sourceId, mayWrite: true }],
+  });
+  expect(() => requireSources(writer("live"), "writing")).toThrow("The provider key is missing for live.");
+  expect(() => requireSources(writer("another"), "writing")).not.toThrow();
+  expect(() => requireSources({ ...writer("live"), writeThrough: false }, "writing")).not.toThrow();
   const { apiKey: _apiKey, ...unlocked } = LISTED;
   expect(load(sourcesFile(unlocked)).sources).toMatchObject([{ sourceId: "acme-live", apiKey: null }]);
 });
@@ -345,4 +355,5 @@ it("single sign-on follows the variables, and is off without them", () => {
     operators: ["admins", "ada@example.com"],
     viewers: ["*"],
   });
+  expect(load({ ...env, OPS_OPERATORS: "" }).signOn).toMatchObject({ operators: [], viewers: ["*"] });
 });

@@ -23,7 +23,14 @@ describe("the file of sources", () => {
       ...sourcesFile(
         { ...LISTED, webhookSecrets: ["first secret here"] },
         { sourceId: "b", mode: "test", organization: "b", apiKey: "dos_test_b", webhookScheme: scheme },
-        { sourceId: LONGEST, mode: "live", organization: "b", apiKey: "dos_live_c", webhookScheme: "stripe" },
+        {
+          sourceId: LONGEST,
+          mode: "live",
+          organization: "b",
+          apiKey: "dos_live_c",
+          webhookScheme: "stripe",
+          webhookSecrets: ["first secret here"],
+        },
       ),
     });
     expect(config.sources.map(({ sourceId }) => sourceId)).toEqual(["live", "acme-live", "b", LONGEST]);
