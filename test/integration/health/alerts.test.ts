@@ -69,9 +69,9 @@ it("sends one signed alert with a fix when a condition begins, and one when it i
   await run(well);
   await run(well);
   expect(sent().slice(1)).toEqual(["alert.resolved OrderMirrorQuarantine live"]);
-  const [, { created = "", data } = {}] = received;
-  const lasted = describeSpan((Date.parse(created) - Date.parse(data?.since ?? "")) / 1_000);
-  expect(data?.summary).toBe(`Over after ${lasted}: Events or reads could not be processed (live).`);
+  const { created, data } = received[1]!;
+  const lasted = describeSpan((Date.parse(created) - Date.parse(data.since)) / 1_000);
+  expect(data.summary).toBe(`Over after ${lasted}: Events or reads could not be processed (live).`);
   expect(await stored()).toBe(0);
 });
 

@@ -75,8 +75,13 @@ describe("the registry", () => {
       oldestPendingAt: ago(11),
     };
     const endpoint = {
-      ...{ endpointId: "erp", pending: 12, dead: 13, oldestPendingAt: LOOKED_AT - 14 },
-      ...{ oldestDeadAt: null, pausedAt: null, unlistedSince: null },
+      endpointId: "erp",
+      pending: 12,
+      dead: 13,
+      oldestPendingAt: LOOKED_AT - 14,
+      oldestDeadAt: null,
+      pausedAt: null,
+      unlistedSince: null,
     };
     const facts = makeFacts(
       { ...counts, ...times, lastError: "x", pausedAt: ago(0) },
