@@ -252,7 +252,7 @@ it.each<[Env, RegExp]>([
   [{ OPS_OPERATORS: "admins" }, /^OPS_OPERATORS is set without OPS_PROXY_ADDRESSES/],
   [{ OPS_VIEWERS: "*" }, /^OPS_VIEWERS is set without OPS_PROXY_ADDRESSES/],
   [{ OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "*" }, /^OPS_OPERATORS is \*/],
-  ...["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.internal", "10.0.0.0/8/8", ","].map(
+  ...["0.0.0.0/0", "::/0", "10.0.0.0/33", "fd00::/129", "proxy.internal", "10.0.0.0/8/8", ","].map(
     (value): [Env, RegExp] => [{ OPS_PROXY_ADDRESSES: value }, /^OPS_PROXY_ADDRESSES must be addresses/],
   ),
   [{ ...LIVE, API_TOKENS: `${TOKEN}@test` }, /token 1, is for the source test/],
@@ -280,6 +280,15 @@ it.each<[Env, RegExp]>([
   ],
 ])("refuses %j", (env, message) => {
   expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
+});
+
+it("judges secrets by their scheme: of another one they may all be, and one that signs the address needs it", () => {
+  expect(problemsOf({ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: "not base64" })).toEqual([]);
+  const square = { ...LIVE, WEBHOOK_SCHEME: "square", DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET };
+  expect(problemsOf(square)).toEqual([
+    expect.stringMatching(/^DELIVERY_LIVE_WEBHOOK_SECRETS is wrong: .* signs the address/),
+  ]);
+  expect(problemsOf({ ...square, PUBLIC_URL: "https://mirror.example.com" })).toEqual([]);
 });
 
 it("makes of an address of Postgres with sslmode one that causes no warning", () => {

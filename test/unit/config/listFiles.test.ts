@@ -27,7 +27,7 @@ describe("the file of sources", () => {
           sourceId: LONGEST,
           mode: "live",
           organization: "b",
-          apiKey: "dos_live_c",
+          apiKey: " dos_live_c\n",
           webhookScheme: "stripe",
           webhookSecrets: ["first secret here"],
         },
@@ -45,7 +45,7 @@ describe("the file of sources", () => {
       webhookSecrets: [],
       webhookScheme: JSON.stringify(scheme),
     });
-    expect(config.sources[3]?.webhookScheme).toBe("stripe");
+    expect(config.sources[3]).toMatchObject({ webhookScheme: "stripe", apiKey: "dos_live_c" });
   });
 
   it.each<[string, object[], RegExp]>([
