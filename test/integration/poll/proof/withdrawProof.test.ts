@@ -141,28 +141,35 @@ it("asks for a read of a late event also where the mirror had a version ahead of
 
 it("withdraws no proof that was made again after the event that asks for a read", async () => {
   await commit(seconds(0, 10));
-  const announce = async (reference: string, second: bigint) => {
-    await tell({ reference, updatedAt: formatInstant(second * SECOND) });
+  const announce = async (reference: string, second: number) => {
+    await tell(at(reference, second));
     const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
-    const end = {
-      sourceId: "live",
-      refetch: refetch!,
-      shown: second * SECOND,
-      differed: false,
-      marginSeconds: 1,
-    };
-    return () => completeRefetch(pool, end);
+    return (shown: bigint | undefined) =>
+      completeRefetch(pool, {
+        sourceId: "live",
+        refetch: refetch!,
+        shown,
+        differed: false,
+        marginSeconds: 1,
+      });
   };
-  const confirm = await announce("ANNOUNCED", 5n);
+  const end = await announce("ANNOUNCED", 5);
   // By another way.
   expect(await withdraw(5n * SECOND)).toBe(true);
   await commit(seconds(0, 10), ["ANNOUNCED"]);
-  await confirm();
+  await end(5n * SECOND);
+  // Nor do events that reads do not confirm.
+  await (
+    await announce("OLDER", 7)
+  )(3n * SECOND);
+  await (
+    await announce("ABSENT", 8)
+  )(undefined);
   expect(await readProved()).toEqual([seconds(0, 10)]);
   // The next one finds that this proof has missed it.
   await (
-    await announce("NEXT", 6n)
-  )();
+    await announce("NEXT", 6)
+  )(6n * SECOND);
   expect(await readProved()).toEqual([]);
 });
 
