@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
-import { expect, inject } from "vitest";
+import { expect, inject, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
@@ -142,8 +142,11 @@ export async function startStandby(primary: OwnPostgres) {
 export async function waitForStandby(primary: OwnPostgres): Promise<void> {
   await runOnServer(primary.url, "alter system set synchronous_standby_names = '*'");
   await runOnServer(primary.url, "select pg_reload_conf()");
-  const readStates = () => runOnServer(primary.url, "select sync_state from pg_stat_replication");
-  await expect.poll(readStates).toEqual([{ sync_state: "sync" }]);
+  const keepsUp = async () => {
+    const states = await runOnServer(primary.url, "select sync_state from pg_stat_replication");
+    expect(states).toEqual([{ sync_state: "sync" }]);
+  };
+  await vi.waitFor(keepsUp, { timeout: 600_000, interval: 50 });
 }
 
 /** Makes the standby a primary; resolves when it takes writes. */
