@@ -1,4 +1,5 @@
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmod, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,34 +11,20 @@ import { formatValue, median, type Figure } from "./measure.ts";
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const run = promisify(execFile);
 
-/** One figure of both versions. */
-export interface ComparedFigure {
-  readonly section: string;
-  readonly name: string;
-  readonly unit: string;
-  /** Medians over the rounds. */
-  readonly before: number;
-  readonly now: number;
-  /** `now` divided by `before`, round by round. */
-  readonly ratio: { readonly min: number; readonly median: number; readonly max: number };
-  /** Medians of the ratios to each version's own limit; null for the limit itself, and without one. */
-  readonly ofLimit: { readonly before: number; readonly now: number } | null;
-}
-
 /**
  * Measures the sections alternately with the version `ref` and with the current checkout, each with its own bench, so that
  * drift of the machine affects both equally. Figures that only one of them has are left out.
  *
  * Rejects when git does not know `ref`, or when a version could not be measured.
  */
-export async function compareVersions(ref: string, sections: readonly string[]): Promise<ComparedFigure[]> {
+export async function compareVersions(ref: string, sections: readonly string[]) {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-compare-"));
   // An older program's embedded Postgres runs under an account that must be able to read its modules.
   await chmod(folder, 0o755);
   const former = path.join(folder, "former");
   try {
     await checkOut(ref, former);
-    const compared: ComparedFigure[] = [];
+    const compared: ReturnType<typeof summarize>[] = [];
     for (const section of sections) compared.push(...(await compareSection(section, former)));
     return compared;
   } finally {
@@ -55,7 +42,7 @@ async function checkOut(ref: string, tree: string): Promise<void> {
   else await run("npm", ["ci", "--no-audit", "--no-fund"], { cwd: tree });
 }
 
-async function compareSection(section: string, former: string): Promise<ComparedFigure[]> {
+async function compareSection(section: string, former: string) {
   const rounds: { before: Figure[]; now: Figure[] }[] = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
     process.stderr.write(`${section} · round ${round} of ${ROUNDS}\n`);
@@ -67,56 +54,48 @@ async function compareSection(section: string, former: string): Promise<Compared
   const names = rounds[0]?.now.map(({ name }) => name) ?? [];
   return names.flatMap((name) => {
     const pairs = rounds.flatMap(({ before, now }) => {
-      const [one, other] = [find(before, name), find(now, name)];
+      const [one, other] = [before, now].map((figures) => figures.find((figure) => figure.name === name));
       return one && other && one.unit === other.unit ? [{ before: one, now: other }] : [];
     });
     return pairs.length === 0 ? [] : [summarize(pairs)];
   });
 }
 
-const find = (figures: readonly Figure[], name: string) => figures.find((figure) => figure.name === name);
-
-function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedFigure {
+/** One figure of both versions: medians over the rounds. */
+function summarize(pairs: readonly { before: Figure; now: Figure }[]) {
   const ratios = pairs.map(({ before, now }) => now.value.median / before.value.median);
   const { section = "", name = "", unit = "" } = pairs[0]?.now ?? {};
-  const limits = pairs.flatMap(({ before, now }) =>
-    before.ofLimit === null || now.ofLimit === null ? [] : [{ before: before.ofLimit, now: now.ofLimit }],
-  );
+  const medians = (read: (figure: Figure) => number) => ({
+    before: median(pairs.map(({ before }) => read(before))),
+    now: median(pairs.map(({ now }) => read(now))),
+  });
+  const hasLimit = pairs.every(({ before, now }) => before.ofLimit !== null && now.ofLimit !== null);
   return {
     section,
     name,
     unit,
-    before: median(pairs.map(({ before }) => before.value.median)),
-    now: median(pairs.map(({ now }) => now.value.median)),
+    ...medians(({ value }) => value.median),
+    /** `now` divided by `before`, round by round. */
     ratio: { min: Math.min(...ratios), median: median(ratios), max: Math.max(...ratios) },
-    ofLimit:
-      limits.length === 0
-        ? null
-        : {
-            before: median(limits.map(({ before }) => before)),
-            now: median(limits.map(({ now }) => now)),
-          },
+    /** Of the ratios to each version's own limit; null for the limit itself, and without one. */
+    ofLimit: hasLimit ? medians(({ ofLimit }) => ofLimit ?? 0) : null,
   };
 }
 
 /** All runs of a section: a single one would compare a server that has just started with one that has been busy for a while. */
 async function measure(tree: string, section: string): Promise<Figure[]> {
-  const quick = asked.quick ? ["--quick"] : [];
-  const options = ["--section", section, "--json", ...quick];
+  const options = ["--section", section, "--json", ...(asked.quick ? ["--quick"] : [])];
   const child = spawn("npm", ["run", "--silent", "bench", "--", ...options], {
     cwd: tree,
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const ended = new Promise<number | null>((resolve, reject) =>
-    child.on("error", reject).on("close", resolve),
-  );
-  const [output, code] = await Promise.all([text(child.stdout), ended]);
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
   if (code !== 0) throw new Error(`the bench in ${tree} ended with ${code}: section ${section}`);
   return JSON.parse(output) as Figure[];
 }
 
 /** The rows of a table: the head first. */
-export function tabulate(ref: string, figures: readonly ComparedFigure[]): string[][] {
+export function tabulate(ref: string, figures: Awaited<ReturnType<typeof compareVersions>>): string[][] {
   const rows = figures.map(({ section, name, unit, before, now, ratio, ofLimit }) => [
     section,
     name,
