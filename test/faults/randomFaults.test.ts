@@ -85,7 +85,11 @@ function chooseFault({ world, provider, supervisor }: Stage, random: () => numbe
       () => world.redis.freeze(),
       () => world.redis.thaw(),
     ),
-    ...[onLine, onLine, onLine, atProvider, atProvider],
+    onLine,
+    onLine,
+    onLine,
+    atProvider,
+    atProvider,
   ];
   return pick(kinds);
 }

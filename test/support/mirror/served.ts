@@ -62,17 +62,11 @@ export async function openServedMirror(deps: Omit<MirrorDeps, "logger">, parts: 
 
 const RETRY_MS = 200;
 
-/** A change as a reader got it. */
-export interface FollowedChange {
-  readonly number: string;
-  readonly reference: string;
-  readonly revision: number;
-}
-
 /** Follows the feed of the mirror at `url` from the beginning, with the product's own client. */
 export function followFeed(url: string) {
   const mirror = createMirrorClient({ baseUrl: url });
-  const changes: FollowedChange[] = [];
+  /** Number, reference and revision of each, in the sequence of arrival. */
+  const changes: string[] = [];
   const refusals: (number | null)[] = [];
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -82,7 +76,7 @@ export function followFeed(url: string) {
     for await (const { position, reference, revision } of mirror.changes({ after: last, signal })) {
       last = String(position);
       const [, number = ""] = last.split(".");
-      changes.push({ number, reference, revision });
+      changes.push(`${number} ${reference} ${revision}`);
     }
   }
   async function follow(): Promise<void> {
@@ -96,8 +90,14 @@ export function followFeed(url: string) {
   }
   const following = follow();
   return {
-    /** In the sequence of arrival. */
     changes,
+    /** What the table has of changes that the reader has not got under their current numbers. */
+    async listMissed(read: (sql: string) => Promise<Record<string, unknown>[]>) {
+      const rows = await read(
+        "select concat_ws(' ', position, reference, revision) as change from mirror.changes",
+      );
+      return rows.map(({ change }) => String(change)).filter((change) => !changes.includes(change));
+    },
     /** Answers that asked the reader to start again or reported a mistake of the reader. */
     refusals,
     async stop() {

@@ -19,14 +19,9 @@ const BYTES_PER_KILOBYTE = 1_024;
  * what is measured. Rejects when there is no such process.
  */
 export async function readRssBytes(pid: number): Promise<number> {
-  return (process.platform === "linux" ? await readProc(pid) : await askPs(pid)) * BYTES_PER_KILOBYTE;
-}
-
-async function readProc(pid: number): Promise<number> {
-  return Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]);
-}
-
-async function askPs(pid: number): Promise<number> {
-  const { stdout } = await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)]);
-  return Number(stdout.trim());
+  const [, kilobytes] =
+    process.platform === "linux"
+      ? (/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [])
+      : ["", (await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)])).stdout];
+  return Number(kilobytes) * BYTES_PER_KILOBYTE;
 }

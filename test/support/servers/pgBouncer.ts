@@ -2,13 +2,11 @@ import { spawn } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { systemClock } from "../../../src/process/clock.ts";
+import { vi } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { runOnServer, withDatabase } from "./database.ts";
 import { canRun } from "../programs/processes.ts";
 
-const START_TIMEOUT_MS = 60_000;
-const START_POLL_MS = 20;
 /** Debian installs it in a folder that only root's PATH has. */
 const BINARY = ["pgbouncer", "/usr/sbin/pgbouncer"].find(canRun);
 
@@ -48,12 +46,7 @@ default_pool_size = 2
   const url = new URL(databaseUrl);
   url.port = String(port);
   const admin = withDatabase(url.href, "pgbouncer");
-  const deadlineMs = performance.now() + START_TIMEOUT_MS;
-  while (!(await runOnServer(admin, "show version").catch(() => undefined))) {
-    if (performance.now() > deadlineMs || server.exitCode !== null)
-      throw new Error("pgbouncer did not start");
-    await systemClock.sleep(START_POLL_MS);
-  }
+  await vi.waitFor(() => runOnServer(admin, "show version"), { timeout: 60_000, interval: 20 });
   return {
     /** The same database, through the pooler. */
     url: url.href,

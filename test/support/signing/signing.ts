@@ -35,15 +35,10 @@ export function sendEvent(
 
 export const ENDPOINT_URL = "https://shop.example/webhooks/live";
 
-export interface SecretPair {
-  readonly signing: string;
-  readonly verifying: string;
-}
-
 const PAIR = generateKeyPairSync("ed25519");
 
 /** A secret to sign with and the one to verify with, in the format that the scheme requires. */
-export function makeSecrets({ algorithm, secretFormat: format }: Scheme, bytes: Uint8Array): SecretPair {
+export function makeSecrets({ algorithm, secretFormat: format }: Scheme, bytes: Uint8Array) {
   const same = (secret: string) => ({ signing: secret, verifying: secret });
   const base64 = Buffer.from(bytes).toString("base64");
   const { key: kind } = findAlgorithm(algorithm);
