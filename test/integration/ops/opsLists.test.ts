@@ -86,8 +86,11 @@ describe("the lists", () => {
   });
 
   it("keep the choice while paging, and refuse an address that is of no page", async () => {
-    const next = nextOf((await read("/ops/lost?state=lost&source=live")).page);
+    const first = (await read("/ops/lost?state=lost&source=live")).page;
+    expect(first).not.toContain('rel="first"');
+    const next = nextOf(first) ?? "";
     expect(next).toMatch(/^\/ops\/lost\?source=live&state=lost&after=/);
+    expect((await read(next)).page).toContain('href="/ops/lost?source=live&amp;state=lost" rel="first"');
     expect((await read("/ops/lost?after=nonsense")).status).toBe(400);
     expect((await read("/ops/walks?after=1'&after=x")).status).toBe(400);
   });
