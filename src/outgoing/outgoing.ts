@@ -92,6 +92,7 @@ function makeLane(endpoint: Endpoint, deps: OutgoingDeps) {
   const spacingMs = rate === null ? 0 : 1_000 / rate;
   const send = makeAttempt(endpoint, deps);
   const underWay = new Set<Promise<void>>();
+  let askedAtMs = 0;
   let tookAtMs = Number.NEGATIVE_INFINITY;
 
   const loop = makeLoop({
@@ -111,12 +112,14 @@ function makeLane(endpoint: Endpoint, deps: OutgoingDeps) {
       if (planned > 0) await take();
     }
     await clock.sleep(LOOK_PAUSE_MS);
-    const waitsForRate = clock.monotonicMs() - tookAtMs < 2 * spacingMs;
+    // As of when Postgres was asked: its answer may take longer than the rate makes messages wait.
+    const waitsForRate = rate !== null && askedAtMs - tookAtMs < 2 * spacingMs;
     return isMore ? 0 : waitsForRate ? spacingMs : lookEveryMs;
   }
 
   async function take(): Promise<void> {
     if (underWay.size >= UNDER_WAY_MAX) return;
+    askedAtMs = clock.monotonicMs();
     const taken = await takeDue(pool, endpoint, UNDER_WAY_MAX);
     if (taken.length > 0) tookAtMs = clock.monotonicMs();
     for (const delivery of taken) {
