@@ -81,8 +81,6 @@ export function makeEventLoad(url: string) {
 
 const TIMEOUT_MS = 8_000;
 
-export type EventRelay = Awaited<ReturnType<typeof startEventRelay>>;
-
 /** Relays events from provider to receiver, and keeps its own record of what the receiver acknowledged. */
 export async function startEventRelay(receiverUrl: string) {
   const acknowledged = new Set<string>();

@@ -6,8 +6,6 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import { compareKeys, type OrderKey } from "../../../src/domain/order/observation.ts";
 import type { FaultProvider } from "../providers/faultProvider.ts";
 
-export type MirrorAudit = ReturnType<typeof makeMirrorAudit>;
-
 /** Observes the mirror directly, without proxies, and remembers what it saw. */
 export function makeMirrorAudit(url: string) {
   const pool = new pg.Pool({
