@@ -103,7 +103,7 @@ async function readAll() {
 it("removes old windows in steps, and keeps recent ones", async () => {
   await beginAnew();
   for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
-  await commit(3, 5, false);
+  await commit(20, 25, false);
   await pool.query("delete from mirror.coverage where source_id = 'whole'");
   expect(await removeRead()).toBe(0);
   expect(await thin(4)).toBe(10);
