@@ -254,6 +254,7 @@ it("answers the next request on a connection after each refusal", async () => {
     [bad.replace("application/json", "text/plain"), body, 415],
     [bad.replace("webhooks/live", "webhooks/none"), body, 404],
     [bad.replace(String(body.length), String(big.length)), big, 413],
+    [headOf(big, CHUNKED), Buffer.concat([...chunk(big), "0\r\n\r\n"].map((part) => Buffer.from(part))), 413],
     [headOf(body, lengthOf(body)), body, 200],
   ] as const) {
     connection.write(head);
