@@ -16,8 +16,6 @@ import { makeRetrying, makeTransport, type RequestOptions, type TransportDeps } 
 
 export type ProviderClientDeps = TransportDeps & { readonly apiKey: string };
 
-export type ProviderClient = ReturnType<typeof makeProviderClient>;
-
 /** The spec's maximum ("GET /v1/orders"), and its window ("Limits"). */
 const PROMISES = { pageRowsMax: 200, rateWindowMs: SPEC_LIMITS["order-list"].windowMs };
 

@@ -56,11 +56,6 @@ export const pageParameters = {
   offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional().describe("How many orders to skip. Default 0."),
 };
 
-export const listParametersSchema = listFilterSchema.extend({
-  sort: oneOf(["updatedAt", "pickupTime"]).optional().describe("Ascending. Default updatedAt."),
-  ...pageParameters,
-});
-
 /**
  * Parses parameters with a schema whose messages complete "<name> must be …".
  *

@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { readOrderResponse, readPage } from "../../../src/wire/order.ts";
 import type { addressSchema, createOrderSchema, updateOrderSchema } from "../../../src/wire/api.ts";
-import type { listParametersSchema } from "../../../src/wire/listParameters.ts";
 import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
 import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
 import { makeProviderClock } from "../../../src/provider/providerClock.ts";
@@ -64,7 +63,14 @@ const addressCheck = z.discriminatedUnion("valid", [
 ]);
 
 /** Filters of GET /v1/orders. */
-export type ListOrdersQuery = Partial<z.output<typeof listParametersSchema>>;
+export type ListOrdersQuery = Partial<
+  Record<
+    `${"updated" | "pickup" | "delivery"}Until` | "updatedSince" | "pickupFrom" | "deliveryFrom",
+    Instant
+  > &
+    Record<"status" | "branch", string> &
+    Record<"limit" | "offset", number>
+> & { readonly sort?: "updatedAt" | "pickupTime" };
 
 export type ContractClient = ReturnType<typeof makeContractClient>;
 

@@ -1,7 +1,7 @@
 import { expect, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { recordBranches } from "../../../src/sources/recordBranches.sql.ts";
-import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
@@ -87,7 +87,7 @@ export async function openContractMirror(database: TestDatabase, sandboxUrl: str
   };
 }
 
-function makeClient(source: SourceConfig): ProviderClient {
+function makeClient(source: SourceConfig) {
   const { baseUrl } = source;
   const budget = makeBudget({ clock: systemClock });
   return makeProviderClient({
@@ -106,7 +106,7 @@ async function countPending({ pool }: TestDatabase): Promise<number> {
 
 async function readBranches(
   { pool }: TestDatabase,
-  { sourceId, client }: { sourceId: string; client: ProviderClient },
+  { sourceId, client }: { sourceId: string; client: ReturnType<typeof makeClient> },
 ): Promise<void> {
   // A plan without the API has no list of branches either.
   const listed = await client.listBranches().catch(() => undefined);
