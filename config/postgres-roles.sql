@@ -120,6 +120,7 @@ grant insert, update on mirror.retention_walks to order_mirror_worker;
 -- Worker: send changes to the business's own systems.
 grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
 grant insert, update on mirror.outgoing_endpoints to order_mirror_worker;
+grant execute on function mirror.under_way to order_mirror_worker;
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.

@@ -52,6 +52,13 @@ create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, cr
 create index outgoing_by_time on mirror.outgoing_deliveries (created_at, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
+create function mirror.under_way(of_endpoint text) returns bigint language plpgsql as $$
+begin
+  return (select count(*) from mirror.outgoing_deliveries
+    where endpoint_id = of_endpoint and state = 'pending' and taken_until > clock_timestamp());
+end
+$$;
+comment on function mirror.under_way is 'The number of deliveries of an endpoint that are under way now. A statement that has waited for the endpoint would itself count those of before its wait.';
 -- Web, which strangers can reach, makes due what was not delivered, and sends tests: it can neither end a delivery nor put it
 -- off. Only who may add an endpoint does the rest.
 create policy read on mirror.outgoing_deliveries for select using (true);

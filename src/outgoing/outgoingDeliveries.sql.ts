@@ -91,7 +91,8 @@ export type TakenDelivery = Pick<Change, "sourceId" | "before" | "after"> & {
 const TAKEN_FOR = "interval '1 minute'";
 
 const TAKE = `
-  -- The locked endpoint serialises those who take, so the limits hold for all processes together.
+  -- The locked endpoint serialises those who take, so the limits hold for all processes together. What the one before has
+  -- taken is counted by a function: this statement sees only what was committed before its wait.
   with endpoint as materialized (
     select clock_timestamp() as now, sends_from from mirror.outgoing_endpoints
     where endpoint_id = $1 and definition = $2 and paused_at is null for update
@@ -99,8 +100,7 @@ const TAKE = `
   -- With a rate, messages are spread evenly: at most a tenth of a second's messages, or one, at once.
   room as materialized (
     select now, spread.since, greatest(0, least(
-      $3 - (select count(*) from mirror.outgoing_deliveries
-            where endpoint_id = $1 and state = 'pending' and taken_until > now),
+      $3 - mirror.under_way($1),
       floor(extract(epoch from now - spread.since) * $4::numeric + 0.001)))::int as places
     from endpoint, lateral (
       select greatest(sends_from, now - greatest(0.1, 1.0 / $4) * interval '1 second') as since) spread

@@ -44,6 +44,14 @@ export const OTHER_FLAWS: readonly Variant[] = [
     by: "integration/outgoing/deliveries: a late answer to the former sending changes nothing",
   },
   {
+    flaw: "a limit of what is under way, counted before the wait for another process",
+    in: "outgoing/outgoingDeliveries.sql.ts",
+    find: "mirror.under_way($1)",
+    replace:
+      "(select count(*) from mirror.outgoing_deliveries where endpoint_id = $1 and taken_until > clock_timestamp())",
+    by: "integration/outgoing/deliveries: are taken within the limit, also by a process that waited for another",
+  },
+  {
     flaw: "outgoing webhooks whose process is gone",
     in: "outgoing/outgoingDeliveries.sql.ts",
     find: "(d.taken_until is null or d.taken_until <= (select now from room))",

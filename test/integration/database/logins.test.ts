@@ -71,7 +71,7 @@ const APPLIES = ["find_breaches", "follow_up", "proved_until"];
 /** The functions of the schema mirror that each role may execute, besides those that only convert their arguments. */
 const EXECUTABLE = {
   order_mirror_web: [...READS_THE_FEED, "explain_incomplete", "record_sources"],
-  order_mirror_worker: [...READS_THE_FEED, ...APPLIES, "record_sources"],
+  order_mirror_worker: [...READS_THE_FEED, ...APPLIES, "record_sources", "under_way"],
   order_mirror_poller: [...READS_THE_FEED, ...APPLIES, "record_sources", "withdraw_proof"],
   order_mirror_retention: [],
   order_mirror_reader: ["require_day"],

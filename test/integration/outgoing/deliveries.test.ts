@@ -66,6 +66,14 @@ describe("deliveries", () => {
     expect(rows).toEqual([{ reference: "B", event_type: "order.status_changed" }]);
   });
 
+  it("are taken within the limit, also by a process that waited for another", async () => {
+    await change(references(3));
+    await plan();
+    const takeFirst = (client: { query: (...given: never[]) => unknown }) =>
+      takeDue(asPool(client), TAKEN, 2);
+    expect(await beside(pool, takeFirst, () => take({}, 2))).toEqual([]);
+  });
+
   it("are sent the oldest first, and again from an earlier position on request", async () => {
     const from = await readFeedFence(pool);
     await change(references(40));
