@@ -1,4 +1,4 @@
-import { availableParallelism, loadavg } from "node:os";
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/run/longestFirst.ts";
 import { listReporters } from "./test/support/run/runReport.ts";
@@ -7,13 +7,8 @@ import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.t
 keepTemporaryFilesInMemory();
 
 const WORKERS_MAX = 6;
-const processors = availableParallelism();
-const [load = 0] = loadavg();
-/**
- * Tests wait for half of their time, for servers and for clocks: four workers for two processors. Beside other programs,
- * two: with four beside eight busy processes, tests of whole programs failed. Each worker has a Postgres.
- */
-const workers = load > 1.5 * processors ? processors : processors * 2;
+/** Tests wait for half of their time, for servers and for clocks. Each worker has a Postgres. */
+const workers = availableParallelism() * 2;
 /** Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. */
 const shared = {
   restoreMocks: true,
