@@ -11,6 +11,10 @@ import { promote, startOwnPostgres, startStandby, waitForStandby } from "../supp
 
 const ROUNDS = isShort ? 1 : 5;
 
+/** The load, also after each proof, for which it rests. */
+const SPEED = 40;
+const ORDERS_PER_MINUTE = 600;
+
 let primary = await startOwnPostgres();
 let standby = await startStandby(primary);
 afterAll(async () => {
@@ -22,7 +26,12 @@ await waitForStandby(primary);
 const address = await startFaultProxy(portOf(primary.url));
 afterAll(() => address.close());
 const databaseUrl = through(primary.url, address);
-const provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 600, retryBaseMs: 500 });
+const provider = await startFaultProvider({
+  seed,
+  speed: SPEED,
+  trafficPerMinute: ORDERS_PER_MINUTE,
+  retryBaseMs: 500,
+});
 afterAll(() => provider.close());
 const audit = makeMirrorAudit(databaseUrl);
 afterAll(audit.close);
@@ -54,7 +63,7 @@ async function waitFor(hasHappened: () => boolean | Promise<boolean>, sinceMs: n
 async function waitForProof(safeThrough: bigint, sinceMs: number): Promise<number> {
   await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
   const tookMs = await waitFor(async () => (await readSafeThrough()) > safeThrough, sinceMs);
-  await provider.steer("POST", "/dials", { speed: 40, ordersPerMinute: 600 });
+  await provider.steer("POST", "/dials", { speed: SPEED, ordersPerMinute: ORDERS_PER_MINUTE });
   return tookMs;
 }
 
