@@ -10,17 +10,8 @@ import path from "node:path";
 import { editsOf, testOf, VARIANTS, type Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
-const COPIED = [
-  "src",
-  "test",
-  "assets",
-  "migrations",
-  "config",
-  "docs",
-  "package.json",
-  "vitest.config.ts",
-  "tsconfig.json",
-];
+/** What a copy does without, or links to. */
+const LEFT_OUT = new Set(["node_modules", ".git", ".data", "dist"]);
 
 interface Assertion {
   readonly fullName: string;
@@ -93,7 +84,8 @@ const chosen = VARIANTS.filter(
 const tree = await mkdtemp(path.join(tmpdir(), "order-mirror-variants-"));
 let unnoticed = 0;
 try {
-  for (const name of COPIED) await cp(path.join(ROOT, name), path.join(tree, name), { recursive: true });
+  const filter = (source: string) => !LEFT_OUT.has(path.relative(ROOT, source));
+  await cp(ROOT, tree, { recursive: true, filter });
   await symlink(path.join(ROOT, "node_modules"), path.join(tree, "node_modules"));
   for (const variant of chosen) {
     const verdict = await judge(tree, variant).catch(
