@@ -21,38 +21,33 @@ interface Aged {
   readonly waits?: string;
 }
 
-/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. */
-const EVENTS: Aged = {
+/**
+ * Decided events, with their bodies and their entries in quarantine: nothing could process such an entry again. Their
+ * decisions stay in the history.
+ */
+const eventsThat = (condition: string): Aged => ({
   table: "mirror.inbox",
   id: "seq",
   at: "received_at",
   removal: `gone as (
-    delete from mirror.inbox i using old
-    where i.seq = old.id
-      and not exists (select from mirror.pending p where p.seq = i.seq)
-      and not exists (select from mirror.quarantine q where q.inbox_seq = i.seq and q.state = 'open')
-    returning 1
+    delete from mirror.inbox where seq = any (array(
+      select old.id from old
+      where not exists (select from mirror.pending p where p.seq = old.id) and not exists (${condition}))) returning seq
+  ), entries as (
+    delete from mirror.quarantine where inbox_seq = any (array(select seq from gone))
   )`,
-};
+});
+
+/** Events that are not open in quarantine. */
+const EVENTS = eventsThat("select from mirror.quarantine q where q.inbox_seq = old.id and q.state = 'open'");
 
 /**
- * Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay
- * indefinitely. An event whose decision is no longer in the history is about no order that is known.
+ * Events about no order, in quarantine or not: nobody can find a person in them, so they may not stay indefinitely. An
+ * event whose decision is no longer in the history is about no order that is known.
  */
-const UNNAMED_EVENTS: Aged = {
-  table: "mirror.inbox",
-  id: "seq",
-  at: "received_at",
-  removal: `unnamed as materialized (
-    select old.id from old
-    where not exists (select from mirror.pending p where p.seq = old.id)
-      and not exists (select from mirror.history h where h.inbox_seq = old.id and h.reference is not null)
-  ), gone as (
-    delete from mirror.inbox where seq = any (array(select id from unnamed)) returning 1
-  ), entries as (
-    delete from mirror.quarantine where inbox_seq = any (array(select id from unnamed))
-  )`,
-};
+const UNNAMED_EVENTS = eventsThat(
+  "select from mirror.history h where h.inbox_seq = old.id and h.reference is not null",
+);
 
 /** Quarantined reads that name no order. */
 const UNNAMED_READS: Aged = {

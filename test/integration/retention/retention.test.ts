@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
+import { replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
 import { readFeed } from "../../../src/api/feedReader.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -85,6 +86,10 @@ describe("retention removes old rows", () => {
     await pool.query("update mirror.quarantine set state = 'dismissed'");
     expect(await remove(events)).toBe(1);
     expect(await list("select event_id as name from mirror.inbox")).toEqual(["evt_young"]);
+    // Processed again, its entry would wait for the event for ever.
+    const everything = { quarantineId: "1", sourceId: null, reason: null };
+    await replayQuarantined(pool, { filter: everything, throughId: "1", limit: 1 });
+    expect(await list("select seq as name from mirror.pending")).toEqual([]);
   });
 
   it("of events, and a repeated delivery afterwards changes nothing", async () => {
