@@ -16,8 +16,8 @@ export interface ServerUser {
 
 /**
  * Runs a program of the server in `folder` to its end, or kills it when the signal is aborted. Settles when nothing
- * writes to its output any more; if it fails, rejects with an error that includes the output. Of our environment it gets
- * only the places of programs and time zones.
+ * writes to its output any more; if it fails, rejects with an error that includes the output. Of our environment it
+ * gets only the places of programs and time zones.
  */
 export type RunProgram = (
   program: "postgres" | "pg_ctl" | "initdb",

@@ -20,8 +20,8 @@ export interface LoopOptions {
 /**
  * Work that runs repeatedly, one run at a time.
  *
- *     new ──start──► running ◄──────► pausing (ended by its time, or by wake) ──stop──► stopped
- *      └─────────────────────────────────stop──────────────────────────────────────────►┘
+ *     new --start--> running <------> pausing (ended by its time, or by wake) --stop--> stopped
+ *      +---------------------------------stop------------------------------------------>+
  */
 export interface Loop {
   /** Begins. Does nothing on a loop that was started or stopped before. */

@@ -16,9 +16,9 @@ export interface Signable {
 /**
  * Makes the counterpart of the verifier: the headers that a sender adds to a request, by default as in Standard
  * Webhooks. With several secrets one header holds the signatures of all, so that a receiver who knows one of them
- * accepts the message; this allows secrets to be rotated. For a key pair a secret is the private key: `whsk_…`, or hex
- * or base64 of its seed; `url` is only for schemes that sign the address. Throws ConfigurationError when a secret does
- * not fit the scheme.
+ * accepts the message; this allows secrets to be rotated. For a key pair a secret is the private key: `whsk_…`, or
+ * hex or base64 of its seed; `url` is only for schemes that sign the address. Throws ConfigurationError when a secret
+ * does not fit the scheme.
  */
 export function makeSigner(options: {
   readonly scheme?: Scheme;

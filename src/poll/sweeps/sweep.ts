@@ -9,10 +9,10 @@ import type { WindowJob } from "./windows.ts";
  * Two sweeps read the list, window by window (headSweep.ts, proofSweeps.ts):
  *
  *                history_since              safe_through    now - margin         now
- *                     │ proved                    │ to be proved  │ may be late   │
- *   proof sweep       ├───────────────────────────┼──────────────►│               │
- *   head sweep                                    └──────────────────── closing ──┼─► open end
- *                                                              short ─────────────┼─►
+ *                     | proved                    | to be proved  | may be late   |
+ *   proof sweep       |---------------------------|-------------->|               |
+ *   head sweep                                    +-------------------- closing --|-> open end
+ *                                                              short -------------|->
  *
  * The head sweep reads from the last head less a minute to now, for freshness. The proof sweep reads what is not proved
  * up to now less the margin: what is new, the history of a new source, what a breach withdrew. A walked window is a

@@ -154,7 +154,7 @@ export async function readDueOrders(
   );
 }
 
-/** Reschedules moving orders when the fleet's speed changes, also those of late changes; at speed 0 they do not move. */
+/** Reschedules moving orders when the fleet's speed changes, also with late changes; at speed 0 they do not move. */
 export async function rescheduleMoves(
   connection: Connection,
   pace: { now: Instant; spreadNanos: bigint | null },
