@@ -309,6 +309,8 @@ comment on column mirror.refetches.missed_at       is 'When the first single rea
 create index refetches_excepted on mirror.refetches (source_id)
   where claim_version is not null or unconfirmed or replayed or missed_at is not null;
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
+create view mirror.awaited_reads as select * from mirror.refetches where next_attempt_at < 'infinity';
+comment on view mirror.awaited_reads is 'The single reads that are still to be done. The others have shown their order, and are kept for the next proof.';
 
 create table mirror.poll_state (
   source_id             text primary key references mirror.sources,

@@ -600,7 +600,7 @@ select
     where o.source_id = s.source_id order by o.version desc, o.reference desc limit 1) as newest_updated_at,
   (select count(*) from mirror.pending w where w.source_id = s.source_id) as pending_event_count,
   (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined_count,
-  (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count,
+  (select count(*) from mirror.awaited_reads r where r.source_id = s.source_id) as refetch_count,
   (select count(*) from mirror.exceptions e where e.source_id = s.source_id) as exceptions,
   (select count(*) from mirror.coverage_breaches b where b.source_id = s.source_id) as breaches
 from mirror.sources s

@@ -41,9 +41,7 @@ export async function readOrderSurroundings(
        coalesce((select json_agg(json_build_object('version', version::text, 'state', state))
          from mirror.unannounced_changes where source_id = $1 and reference = $2), '[]') as unannounced,
        (select kind from mirror.exceptions where source_id = $1 and reference = $2 limit 1) as exception
-     from (values (1)) one left join mirror.refetches r
-       -- One that was read is kept for the next proof, and waits for nothing.
-       on r.source_id = $1 and r.reference = $2 and r.next_attempt_at < 'infinity'`,
+     from (values (1)) one left join mirror.awaited_reads r on r.source_id = $1 and r.reference = $2`,
     [sourceId, reference],
   );
   const [row] = rows;

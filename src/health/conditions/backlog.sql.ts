@@ -26,8 +26,8 @@ select s.source_id as "sourceId",
     where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,
   (select mirror.nanos_of(min(quarantined_at)) from mirror.quarantine q
     where q.source_id = s.source_id and q.state = 'open') as "oldestQuarantinedAt",
-  (select count(*)::int from (select from mirror.refetches r
-    where r.source_id = s.source_id and r.next_attempt_at < 'infinity' limit ${COUNT_MAX + 1}) asked) as refetches
+  (select count(*)::int from (select from mirror.awaited_reads r
+    where r.source_id = s.source_id limit ${COUNT_MAX + 1}) asked) as refetches
 from mirror.sources s left join waiting using (source_id)
 where $1::text is null or s.source_id = $1`;
 

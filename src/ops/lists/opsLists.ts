@@ -79,8 +79,7 @@ const REFETCHES: List = {
   ],
   keys: { next_attempt_at: "timestamptz", source_id: "text", reference: "text" },
   ascending: true,
-  // What was read is kept for the next proof, and waits for nothing.
-  from: (rows) => `mirror.refetches where next_attempt_at < 'infinity' and ${rows}`,
+  from: (rows) => `mirror.awaited_reads where ${rows}`,
 };
 
 /** The orders behind "except for". */

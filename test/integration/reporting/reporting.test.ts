@@ -184,7 +184,8 @@ it("sync_status has a row for every source, with safe_through as a time", async 
       ('B', 'unreadable_order', 'open'), ('C', 'unreadable_order', 'dismissed'), (null, 'unreadable_order', 'open'),
       (null, 'unreadable_order', 'open')) entries;
     insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at) values
-      ('live', 'B', 'test', 1, now() - interval '1 hour'), ('live', 'D', 'test', 1, now()), ('live', 'E', 'test', null, now())`);
+      ('live', 'B', 'test', 1, now() - interval '1 hour'), ('live', 'D', 'test', 1, now()), ('live', 'E', 'test', null, now());
+    insert into mirror.refetches (source_id, reference, reason, next_attempt_at) values ('live', 'F', 'kept', 'infinity')`);
   expect(await read("select kind from mirror.exceptions where reference in ('B', 'D') order by 1")).toEqual([
     { kind: "late_event" },
     { kind: "unreadable_order" },
