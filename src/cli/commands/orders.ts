@@ -89,7 +89,8 @@ interface ListOptions extends Options {
 
 async function list(pool: Pool, { source, status, limit, json }: ListOptions): Promise<void> {
   const sourceId = source === undefined ? null : await chooseSource(pool, source);
-  const orders = await readListedOrders(pool, {
+  // One more, which shows whether there are others.
+  const found = await readListedOrders(pool, {
     sourceId,
     fields: { status },
     mark: null,
@@ -97,10 +98,11 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
     sort: "updated",
     ascending: false,
     after: null,
-    limit,
+    limit: limit + 1,
   });
+  const orders = found.slice(0, limit);
   // A status that we do not know is right if orders have it.
-  if (status !== undefined && orders.length === 0 && !(ORDER_STATUSES as readonly string[]).includes(status))
+  if (status !== undefined && found.length === 0 && !(ORDER_STATUSES as readonly string[]).includes(status))
     throw new ConfigurationError(
       `No order has it: ${describeUnknownName("status", status, ORDER_STATUSES)}.`,
     );
@@ -114,7 +116,7 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
     order.branch ?? "",
   ]);
   printTable([["source", "reference", "external id", "status", "changed", "branch"], ...rows]);
-  if (orders.length === limit) printNotice(`There may be more; --limit shows up to ${LISTED_MAX}.`);
+  if (found.length > limit) printNotice(`There are more; --limit shows up to ${LISTED_MAX}.`);
 }
 
 const ENTRIES_MAX = 200;
