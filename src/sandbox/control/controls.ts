@@ -243,13 +243,11 @@ function makeAccessControls({ state }: ControlDeps): readonly Control[] {
       ["post", "/zones/:zone", "Sets the shifts of a zone, as minutes of the local day"],
       zoneSchema,
       async ({ shifts }, { zone: code = "" }) => {
-        const zone = state.directory.zones().find((each) => each.code === code);
-        if (!zone) throw refused(404, "zone_not_found", "There is no such zone.");
-        const changed = { ...zone, shifts };
+        assertZone(state, code);
         await applyChange(state, ({ zones }) => ({
-          zones: zones.map((each) => (each === zone ? changed : each)),
+          zones: zones.map((each) => (each.code === code ? { ...each, shifts } : each)),
         }));
-        return changed;
+        return state.directory.zoneByCode(code);
       },
     ),
   ];
@@ -279,11 +277,13 @@ function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
       async (change, { branch: name = "" }) => {
         const branch = state.directory.findBranch(change.organization, name);
         if (!branch) throw refused(404, "branch_not_found", "There is no such branch.");
-        const changed = changeBranch(state, branch, change);
+        const { branchId } = branch;
+        if (typeof change.primary === "string" && change.primary !== "none")
+          assertZone(state, change.primary);
         await applyChange(state, ({ branches }) => ({
-          branches: branches.map((each) => (each.branchId === branch.branchId ? changed : each)),
+          branches: branches.map((each) => (each.branchId === branchId ? changeBranch(each, change) : each)),
         }));
-        return changed;
+        return state.directory.branchById(branchId);
       },
     ),
     control(
@@ -306,8 +306,12 @@ async function applyChange(
   state.wake();
 }
 
+function assertZone({ directory }: SandboxState, code: string): void {
+  if (!directory.zones().some((zone) => zone.code === code))
+    throw refused(404, "zone_not_found", "There is no such zone.");
+}
+
 function changeBranch(
-  { directory }: SandboxState,
   branch: Branch,
   { closed = branch.closed, located, primary }: z.infer<typeof branchSchema>,
 ): Branch {
@@ -319,8 +323,6 @@ function changeBranch(
   // No other becomes primary (spec, "Branch object").
   if (primary === null || primary === "none")
     return { ...changed, connections: branch.connections.filter((each) => !each.isPrimary) };
-  if (!directory.zones().some((zone) => zone.code === primary))
-    throw refused(404, "zone_not_found", "There is no such zone.");
   const isKnown = branch.connections.some(({ zoneCode }) => zoneCode === primary);
   const all = isKnown ? branch.connections : [...branch.connections, { zoneCode: primary }];
   return {

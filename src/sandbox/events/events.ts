@@ -49,24 +49,20 @@ export async function setWebhook(state: SandboxState, request: WebhookRequest): 
     throw new ConfigurationError("A webhook's address must be an http or https URL.");
   }
   makeSigner({ scheme: loadScheme(scheme), secrets: [secret], url });
-  const others = await readEndpoints(state.pool);
-  // A test event must never reach a live receiver (spec, "Events").
-  const isShared = others.some(
-    (other) =>
-      other.organizationId === organizationId &&
-      other.livemode !== (mode === "live") &&
-      (other.url === url || other.secret === secret),
-  );
-  if (isShared) throw refuseField("An endpoint of the other mode has this address or this secret.");
-  const endpoint: WebhookEndpoint = {
-    endpointId: `${organizationId}-${mode}-${name}`,
-    organizationId,
-    livemode: mode === "live",
-    url,
-    secret,
-    scheme,
-  };
-  await state.write((connection) => putEndpoint(connection, endpoint));
+  const livemode = mode === "live";
+  const endpointId = `${organizationId}-${mode}-${name}`;
+  const endpoint: WebhookEndpoint = { endpointId, organizationId, livemode, url, secret, scheme };
+  await state.write(async (connection) => {
+    // A test event must never reach a live receiver (spec, "Events").
+    const isShared = (await readEndpoints(connection)).some(
+      (other) =>
+        other.organizationId === organizationId &&
+        other.livemode !== livemode &&
+        (other.url === url || other.secret === secret),
+    );
+    if (isShared) throw refuseField("An endpoint of the other mode has this address or this secret.");
+    await putEndpoint(connection, endpoint);
+  });
   return endpoint;
 }
 

@@ -153,6 +153,21 @@ describe("the control interface", () => {
       await expect(world.steer(method, path, body)).rejects.toThrow(`${method} ${path}: 404 `);
   });
 
+  it("keeps each of two changes made at once, and one of two that exclude each other", async () => {
+    const secret = SANDBOX_SECRET.toLowerCase();
+    const webhook = { url: "http://127.0.0.1:9/", secret };
+    const answers = await Promise.allSettled([
+      world.steer("POST", "/branches/centrum", { closed: true }),
+      world.steer("POST", "/branches/centrum", { primary: "AMS-W" }),
+      world.steer("POST", "/webhooks", { ...webhook, mode: "live", name: "second" }),
+      world.steer("POST", "/webhooks", { ...webhook, mode: "test" }),
+    ]);
+    expect(answers.filter(({ status }) => status === "rejected")).toHaveLength(1);
+    const connections = [false, true].map((isPrimary) => ({ isPrimary }));
+    const { organizations } = await world.steer("GET", "/state");
+    expect(organizations[1].branches[0]).toMatchObject({ closed: true, connections });
+  });
+
   it("counts requests by endpoint and answer", async () => {
     await world.ask("GET", "/v1/orders?limit=0");
     await world.ask("GET", "/v1/branches", { key: null });
