@@ -58,7 +58,8 @@ async function runSandbox(): Promise<void> {
   });
 }
 
-function list({ json }: TriggerOptions): void {
+function list({ json, order }: TriggerOptions): void {
+  if (order !== undefined) throw new ConfigurationError("--order needs the name of a scenario.");
   if (json === true) {
     printJson(SCENARIOS.map(({ name, summary, expect }) => ({ name, summary, expect })));
     return;

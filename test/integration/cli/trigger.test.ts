@@ -28,6 +28,7 @@ it("says what happened to which order, what to expect, and where to look", async
 it.each<[code: number, says: string, args: string[], env?: Record<string, string>]>([
   [2, "Known scenarios: lost-webhook,", ["nonsense"]],
   [2, "No order has this reference.", ["lost-webhook", "--order", "NOPE"]],
+  [2, "--order needs the name of a scenario.", ["--order", "NOPE"]],
   [
     75,
     `The server on http://127.0.0.1:${other.port} is not a sandbox.`,
