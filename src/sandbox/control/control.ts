@@ -132,6 +132,9 @@ function assertSameSite(request: Request, _response: Response, next: NextFunctio
   next();
 }
 
+/** The class of SQLSTATE. */
+const DATA_EXCEPTION = "22";
+
 function explain(error: unknown): { status: number; code: string; message: string } {
   if (error instanceof Refusal) return error;
   if (error instanceof z.ZodError) {
@@ -140,6 +143,9 @@ function explain(error: unknown): { status: number; code: string; message: strin
   }
   if (error instanceof OrderMirrorError && error.retry === "never")
     return { status: 422, code: "invalid_request", message: error.message };
+  // Postgres refuses text with a NUL, or half a surrogate pair.
+  if ((error as { code?: string }).code?.startsWith(DATA_EXCEPTION))
+    return { status: 422, code: "invalid_request", message: "Each text must be valid." };
   // Express refuses a body that is too long or not JSON, and a path that it cannot decode.
   const { status = 500, message } = error as Error & { status?: number };
   return status < 500

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { refused } from "../api/refusal.ts";
+import { refuseField, refused } from "../api/refusal.ts";
 import { z } from "zod";
 import { addSeconds, parseInstant } from "../../domain/order/instant.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -81,15 +81,16 @@ async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema
   const { orders, organization, mode, since, until } = given;
   state.directory.getOrganization(organization);
   const now = state.clock.now();
-  const made = await seedOrders(state, {
-    organizationId: organization,
-    livemode: mode === "live",
-    count: orders,
+  const period = {
     since: since === undefined ? addSeconds(now, -PAST_SECONDS) : parseInstant(since),
     until: until === undefined ? now : parseInstant(until),
-  });
+  };
+  if (period.since >= period.until || period.until > now)
+    throw refuseField("The period must be in the past.");
+  const livemode = mode === "live";
+  await seedOrders(state, { organizationId: organization, livemode, count: orders, ...period });
   state.wake();
-  return { orders: made };
+  return { orders };
 }
 
 async function turnDials(deps: ControlDeps, given: z.infer<typeof dialsSchema>): Promise<unknown> {

@@ -1,4 +1,5 @@
 import { STATUSES, type Status } from "../api/parameters.ts";
+import { refused } from "../api/refusal.ts";
 import { chance, choose, makeCode } from "./chance.ts";
 import { moveOrders, addOrders, type NewOrder } from "../api/orderBook.ts";
 import { putStates, readDueOrders, rescheduleMoves, takeOrderNumbers } from "../api/orders.sql.ts";
@@ -85,6 +86,7 @@ export function makeTraffic(state: SandboxState) {
       const missed = Number((now - dueAt) / intervalOf()) + 1;
       dueAt += BigInt(missed) * intervalOf();
       const count = Math.min(missed, CATCH_UP_MAX);
+      if (!state.directory.branchesOf(ORGANIZATION_ID).some(canTakeOrders)) return;
       await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
     },
   };
@@ -97,13 +99,12 @@ interface Owner {
   readonly origin: Origin;
 }
 
-/** Creates plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
+/** Creates plausible orders of an organization, at its connected branches in turn; see findBranches. */
 export async function makeOrders(
   state: SandboxState,
   request: Owner & { count: number },
 ): Promise<OrderRow[]> {
-  const branches = state.directory.branchesOf(request.organizationId).filter(canTakeOrders);
-  if (branches.length === 0) return [];
+  const branches = findBranches(state, request.organizationId);
   const rows: OrderRow[] = [];
   while (rows.length < request.count) {
     const batch = Math.min(ORDERS_PER_BATCH_MAX, request.count - rows.length);
@@ -123,11 +124,11 @@ interface PastRequest extends Omit<Owner, "origin"> {
 
 /**
  * Creates past orders: finished ones, and those of the last forty minutes as just created. No events, because they
- * would have been sent long ago. Returns the count.
+ * would have been sent long ago.
  */
-export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
+export async function seedOrders(state: SandboxState, request: PastRequest): Promise<void> {
   const { organizationId, count, since, until } = request;
-  const branches = state.directory.branchesOf(organizationId).filter(canTakeOrders);
+  const branches = findBranches(state, organizationId);
   const interval = (until - since) / BigInt(count);
   for (let made = 0; made < count; made += ORDERS_PER_BATCH_MAX) {
     await state.write(async (connection) => {
@@ -142,7 +143,6 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
       await putStates(connection, states, now);
     });
   }
-  return count;
 }
 
 /** Older orders of the past are finished. */
@@ -178,6 +178,13 @@ function imaginePast(
     updatedAt,
     nextMoveAt: moves ? addMillis(state.clock.now(), (drawn("pastMove") * SPREAD_MS) / fleetSpeed) : null,
   };
+}
+
+/** The branches of an organization at which orders can be made up. Throws branch_not_connected if there is none. */
+function findBranches({ directory }: SandboxState, organizationId: string): readonly Branch[] {
+  const branches = directory.branchesOf(organizationId).filter(canTakeOrders);
+  if (branches.length > 0) return branches;
+  throw refused(422, "branch_not_connected", "No open branch has coordinates and a primary connection.");
 }
 
 /** Tells whether a creation without a zoneCode could succeed. */

@@ -153,6 +153,21 @@ describe("the control interface", () => {
       await expect(world.steer(method, path, body)).rejects.toThrow(`${method} ${path}: 404 `);
   });
 
+  it("answers 422 to text that no order has, a past that is none, and orders where no branch takes any", async () => {
+    const refuse = (path: string, body?: object) =>
+      expect(world.steer(body ? "POST" : "GET", path, body)).rejects.toThrow(`${path}: 422 `);
+    await refuse("/orders/a%00b/step", {});
+    await refuse("/events?reference=%00");
+    await refuse("/scenarios", { scenario: "duplicate", reference: "\0" });
+    await refuse("/seed", { orders: 1, since: "2025-12-02T00:00:00Z", until: "2025-12-01T00:00:00Z" });
+    await refuse("/seed", { orders: 1, until: "2027-01-01T00:00:00Z" });
+    const organization = "standard";
+    await world.steer("POST", "/branches/markt", { organization, closed: true });
+    await world.steer("POST", "/branches/winkel", { organization, located: false });
+    for (const path of ["/orders", "/seed"])
+      await refuse(path, { ...(path === "/seed" && { orders: 1 }), organization });
+  });
+
   it("keeps each of two changes made at once, and one of two that exclude each other", async () => {
     const secret = SANDBOX_SECRET.toLowerCase();
     const webhook = { url: "http://127.0.0.1:9/", secret };
