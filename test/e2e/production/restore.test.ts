@@ -1,111 +1,142 @@
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
+import { promisify } from "node:util";
+import { afterEach, expect, it, onTestFinished, vi } from "vitest";
+import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
+import { followFeed } from "../../support/mirror/served.ts";
+import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";
+import { startFaultProvider } from "../../support/providers/faultProvider.ts";
+import { createDatabase, findTestServer, runOnServer, withDatabase } from "../../support/servers/database.ts";
+import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { backUp } from "../../support/servers/ownPostgres.ts";
-import { runOnServer } from "../../support/servers/database.ts";
-import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { createLiveOrder, makeTestSandbox } from "../../support/providers/testSandbox.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
-const ORDERS = 5;
+const run = promisify(execFile);
+const PATIENCE = { timeout: 120_000, interval: 100 };
+// oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+if (!hasDebianPostgres) console.warn("NOT RUN: the move to another major of Postgres; install postgresql.");
 
-const sandbox = await makeTestSandbox();
 afterEach(stopPrograms);
-afterAll(() => sandbox.close());
 
-async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
-  const server = await startEmbeddedPostgres({ dataDir, port: await findFreePort(), revive: false });
-  onTestFinished(() => server.stop());
-  return server;
-}
+const majorOf = async (url: string) =>
+  Math.floor(
+    Number(
+      (await runOnServer(url, "select current_setting('server_version_num') as version"))[0]?.["version"],
+    ) / 10_000,
+  );
 
-const create = () => Promise.all(Array.from({ length: ORDERS }, () => createLiveOrder(sandbox.url)));
-
-it("a mirror restored from a backup resumes from its cursors, and polling adds later changes", async () => {
+async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];
-  const port = String(await findFreePort());
-  const control = makeSandboxControl(sandbox.url);
-  const url = `http://127.0.0.1:${port}`;
-  await control.addWebhook({
-    organization: "sandbox",
-    mode: "live",
-    url: `${url}/webhooks/live`,
-    secret: WEBHOOK_SECRET,
-  });
-  const startUp = (databaseUrl: string) =>
-    startRole("up", {
-      DATABASE_URL: databaseUrl,
-      PORT: port,
-      DELIVERY_BASE_URL: sandbox.url,
-      POLL_INTERVAL_SECONDS: "1",
-      BACKFILL_SINCE: "PT1H",
-    });
-  const statuses = (databaseUrl: string) => async () => {
-    const rows = await runOnServer(databaseUrl, "select reference, status from mirror.orders");
-    return new Map(rows.map(({ reference, status }) => [String(reference), String(status)]));
-  };
-  const safeThrough = async (databaseUrl: string) => {
-    const sql = "select coalesce(max(safe_through), 0)::text as instant from mirror.poll_state";
-    return BigInt(String((await runOnServer(databaseUrl, sql))[0]?.["instant"]));
-  };
+  return folder;
+}
 
+/** A mirror of a provider with traffic, on the server at `databaseUrl`, and a reader of its feed. */
+async function startMirror(databaseUrl: string) {
+  const provider = await startFaultProvider({ seed: 5, speed: 40, trafficPerMinute: 240 });
+  onTestFinished(() => provider.close());
+  const port = await findFreePort();
+  const startUp = (url: string) =>
+    startRole("up", { ...provider.env, DATABASE_URL: url, PORT: String(port) });
+  const before = await startUp(databaseUrl);
+  await provider.sendEventsTo(`http://127.0.0.1:${port}/webhooks/live`);
+  const follower = followFeed(`http://127.0.0.1:${port}`);
+  onTestFinished(() => follower.stop());
+  const untilRead = async (more: number) => {
+    const read = follower.changes.length;
+    await vi.waitUntil(() => follower.changes.length > read + more, PATIENCE);
+  };
+  await untilRead(30);
+  /** On another server; resolves when its orders are the provider's, and the reader has the whole feed. */
+  const goOn = async (url: string) => {
+    await startUp(url);
+    await untilRead(10);
+    await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+    const truth = [...(await provider.readTruth())].map(
+      ([key, order]) => `${key} ${String(order["status"])}`,
+    );
+    const differing = async () => {
+      const rows = await runOnServer(
+        url,
+        "select concat_ws(' ', reference, status) as has from mirror.orders",
+      );
+      return truth.filter((order) => !rows.some(({ has }) => has === order));
+    };
+    await expect.poll(differing, PATIENCE).toEqual([]);
+    await expect.poll(() => follower.listMissed((sql) => runOnServer(url, sql)), PATIENCE).toEqual([]);
+    expect(follower.refusals).toEqual([]);
+  };
+  return { before, follower, untilRead, goOn };
+}
+
+/** Dumps the database and restores it into a newer major. */
+async function dumpAndRestore(oldUrl: string): Promise<string> {
+  const name = `moved_${process.pid}`;
+  await createDatabase(findTestServer(), name);
+  onTestFinished(
+    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
+  );
+  const newUrl = withDatabase(findTestServer(), name);
+  expect(await majorOf(oldUrl)).toBeLessThan(await majorOf(newUrl));
+  const dump = path.join(await makeFolder(), "mirror.dump");
+  await run("pg_dump", [oldUrl, "--format", "custom", "--file", dump]);
+  const restore = ["--exit-on-error", "--no-owner", "--no-privileges", "--dbname", newUrl, dump];
+  await run("pg_restore", restore);
+  return newUrl;
+}
+
+it.runIf(hasDebianPostgres)(
+  "dumped and restored into a newer major of Postgres, the mirror goes on, and readers of the feed behind where they were",
+  async () => {
+    const old = await startDebianPostgres();
+    onTestFinished(() => old.remove());
+    await createDatabase(old.url, "mirror");
+    const oldUrl = withDatabase(old.url, "mirror");
+    expect((await runProgram(["migrate"], { DATABASE_URL: oldUrl })).code).toBe(0);
+    const { before, follower, goOn } = await startMirror(oldUrl);
+    await before.stop();
+
+    const positions = (url: string) =>
+      runOnServer(url, "select position, reference, revision from mirror.changes order by position");
+    const moved = await positions(oldUrl);
+    const newUrl = await dumpAndRestore(oldUrl);
+    expect(await positions(newUrl)).toEqual(moved);
+    await goOn(newUrl);
+    // Each once: nothing was renumbered, and no reader had to start again.
+    expect(follower.changes.length).toBe(new Set(follower.changes).size);
+  },
+);
+
+it("restored from a backup, the mirror polls from its cursors on, and a reader that has seen what was lost goes on, too", async () => {
+  const folder = await makeFolder();
+  const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];
+  const startServer = async (dataDir: string) => {
+    const server = await startEmbeddedPostgres({ dataDir, port: await findFreePort(), revive: false });
+    onTestFinished(() => server.stop());
+    return server;
+  };
+  const provedUntil = async (url: string) => {
+    const sql = "select coalesce(max(safe_through), 0)::text as instant from mirror.poll_state";
+    return BigInt(String((await runOnServer(url, sql))[0]?.["instant"]));
+  };
   const first = await startServer(liveDir);
-  const before = await startUp(first.url);
-  const old = await create();
-  for (const reference of old) await control.moveByFleet(reference);
-  await expect
-    .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
-    .toBeGreaterThanOrEqual(ORDERS);
-  await expect.poll(() => safeThrough(first.url), { timeout: 90_000 }).toBeGreaterThan(0n);
+  expect((await runProgram(["migrate"], { DATABASE_URL: first.url })).code).toBe(0);
+  const { before, untilRead, goOn } = await startMirror(first.url);
+  await expect.poll(() => provedUntil(first.url), PATIENCE).toBeGreaterThan(0n);
   // Recovery begins a new timeline, by which the change feed notices that it went back in time.
   const settings = { restore_command: "false" };
   await backUp({ url: first.url, from: liveDir, to: copyDir, signal: "recovery.signal", settings });
-
   // What is acknowledged from now on is lost with the first server's disk.
-  const young = await create();
-  for (const reference of [...old, ...young]) await control.moveByFleet(reference);
-  await control.settleEvents();
-  const { next } = (await (await fetch(`${url}/v1/changes`)).json()) as { next: string };
+  await untilRead(20);
   await before.stop("SIGKILL");
   await first.stop();
   await rm(liveDir, { recursive: true });
 
   const second = await startServer(copyDir);
-  const restored = await safeThrough(second.url);
+  const restored = await provedUntil(second.url);
   expect(restored).toBeGreaterThan(0n);
-  expect((await statuses(second.url)()).has(young[0] ?? "")).toBe(false);
-  await startUp(second.url);
-  const truth = async () => {
-    const answers = [...old, ...young].map(async (reference) => {
-      const headers = { authorization: "Bearer dos_live_sandbox" };
-      const answer = await fetch(`${sandbox.url}/v1/orders/${reference}`, { headers });
-      return [reference, ((await answer.json()) as { status: string }).status] as const;
-    });
-    return new Map(await Promise.all(answers));
-  };
-  const expected = await truth();
-  await expect
-    .poll(
-      async () => {
-        const mirrored = await statuses(second.url)();
-        return [...expected].filter(([reference, status]) => mirrored.get(reference) !== status);
-      },
-      { timeout: 90_000 },
-    )
-    .toEqual([]);
-  await expect.poll(() => safeThrough(second.url), { timeout: 90_000 }).toBeGreaterThan(restored);
-  // A reader that has seen lost changes resumes after the last restored change.
-  const answer = await fetch(`${url}/v1/changes?limit=500&after=${next}`);
-  expect(answer.status).toBe(200);
-  const { data } = (await answer.json()) as { data: { reference: string; status: string }[] };
-  const served = new Map(data.map(({ reference, status }) => [reference, status]));
-  expect(young.map((reference) => served.get(reference))).toEqual(
-    young.map((reference) => expected.get(reference)),
-  );
+  await goOn(second.url);
+  await expect.poll(() => provedUntil(second.url), PATIENCE).toBeGreaterThan(restored);
 });
