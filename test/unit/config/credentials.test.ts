@@ -71,6 +71,13 @@ it("a source that is added gets a token of its own, and others keep theirs", asy
   });
 });
 
+it("processes that start in a new folder at the same moment have the same ones, which one of them has created", async () => {
+  const dataDir = makeDataDir();
+  const provided = await Promise.all(Array.from({ length: 3 }, () => provideIn(dataDir)));
+  expect(new Set(provided.map(({ config }) => config.opsPassword)).size).toBe(1);
+  expect(provided.filter(({ made }) => made !== undefined)).toHaveLength(1);
+});
+
 it.each<[string, (file: string) => void, RegExp]>([
   ["another account may read", (file) => chmodSync(file, 0o604), /^Other accounts can read .*json, which/],
   ["another group may read", (file) => chmodSync(file, 0o640), /^Other accounts can read .*json, which/],
@@ -98,6 +105,7 @@ it("a folder that cannot be made is named with the variables that do without", a
   const dataDir = path.join(write("a file"), "below");
   await expect(provideIn(dataDir)).rejects.toMatchObject({
     name: "ConfigurationError",
+    message: expect.stringMatching(/credentials\.json: a file stands in its place\.$/) as string,
     fix: expect.stringContaining("Set API_TOKENS and OPS_PASSWORD") as string,
   });
 });
