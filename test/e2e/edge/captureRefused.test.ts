@@ -6,10 +6,11 @@ import { afterEach, expect, it, onTestFinished } from "vitest";
 import { parseScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { logIn } from "../../support/http/serve.ts";
-import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 
 /** Not a preset, so nobody could have guessed it. */
@@ -27,8 +28,7 @@ const SCHEME = parseScheme({
 afterEach(stopPrograms);
 
 it("identify-signature finds the scheme from captured refused requests, which are accepted afterwards", async () => {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
+  const { database } = await openTestDatabase({ ends: onTestFinished });
   const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-capture-"));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   const folder = path.join(dataDir, "refused-requests");
@@ -36,13 +36,11 @@ it("identify-signature finds the scheme from captured refused requests, which ar
   const env = {
     DATABASE_URL: database.url,
     DATA_DIR: dataDir,
-    HOST: "127.0.0.1",
     PORT: String(port),
     DELIVERY_BASE_URL: "https://provider.example",
+    DELIVERY_LIVE_API_KEY: "",
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    API_TOKENS: "a-token-of-thirty-two-characters",
     OPS_PASSWORD: "an ops password",
-    LOG_FORMAT: "json",
   };
   const json = { "content-type": "application/json" };
   const sign = makeSigner({ scheme: SCHEME, secrets: [WEBHOOK_SECRET] });
@@ -64,25 +62,29 @@ it("identify-signature finds the scheme from captured refused requests, which ar
     return text.split("\n").filter((line) => line !== "");
   };
 
-  const nothing = await runProgram(["identify-signature"], env);
+  const identify = (more: Record<string, string> = {}, ...options: string[]) =>
+    runCommand(["identify-signature", ...options], { env: { ...env, ...more } });
+  const nothing = await identify();
   expect(nothing.code).toBe(2);
   expect(nothing.stderr).toContain("Set CAPTURE_REFUSED=10 where web runs");
 
-  const capturing = startProgram(["web"], { ...env, CAPTURE_REFUSED: "3" });
-  await capturing.waitFor(/web is ready/);
+  const capturing = await startRole("web", { ...env, CAPTURE_REFUSED: "3" });
   expect(capturing.output()).toContain("refused webhook requests are kept");
   expect(await send(json)).toBe(401);
   const seen = new Set<string>();
-  const sendAndCount = async (headers?: Record<string, string>) => {
-    expect(await send(headers)).toBe(401);
+  const sendAndCount = async () => {
+    expect(await send()).toBe(401);
     for (const line of await kept()) seen.add(line);
     return seen.size;
   };
-  await expect.poll(() => sendAndCount(), { timeout: 60_000, interval: 200 }).toBeGreaterThan(3);
+  await expect.poll(sendAndCount, { timeout: 60_000, interval: 200 }).toBeGreaterThan(3);
   // A stranger's request, which is the newest.
-  const before = seen.size;
   const forged = { ...json, "x-courier-proof": `at:1700000000;sig:${"ab".repeat(64)}` };
-  await expect.poll(() => sendAndCount(forged), { timeout: 60_000, interval: 200 }).toBeGreaterThan(before);
+  const sendForged = async () => {
+    expect(await send(forged)).toBe(401);
+    return (await kept()).at(-1);
+  };
+  await expect.poll(sendForged, { timeout: 60_000, interval: 200 }).toContain("sig:abab");
   expect((await kept()).length).toBeLessThanOrEqual(3);
   expect(await readdir(folder)).toEqual(["live.ndjson"]);
   expect((await stat(folder)).mode & 0o777).toBe(0o700);
@@ -102,21 +104,18 @@ it("identify-signature finds the scheme from captured refused requests, which ar
   expect(shown).toContain("data.status");
   expect(shown).not.toMatch(/sig:[0-9a-f]{16}|Ada|Analytical/);
 
-  const found = await runProgram(["identify-signature"], env);
+  const found = await identify();
   expect(found.stderr).toMatch(/^A scheme verifies [12] of 3 refused requests of live\.$/m);
   expect(found.code).toBe(0);
   const [, setting = ""] = /^WEBHOOK_SCHEME='(.*)'$/m.exec(found.stdout) ?? [];
   expect(JSON.parse(setting)).toMatchObject({ header: "x-courier-proof", signed: "{timestamp}|{body}" });
-  const wrong = await runProgram(["identify-signature"], { ...env, IDENTIFY_SECRET: "not of this endpoint" });
+  const wrong = await identify({ IDENTIFY_SECRET: "not of this endpoint" });
   expect(wrong.code).toBe(3);
   expect(wrong.stderr).toContain("No scheme produces this signature");
-  expect((await runProgram(["identify-signature", "--source", "test"], env)).stderr).toContain(
-    "No refused request of test is kept",
-  );
+  expect((await identify({}, "--source", "test")).stderr).toContain("No refused request of test is kept");
   await capturing.stop();
 
-  const accepting = startProgram(["web"], { ...env, WEBHOOK_SCHEME: setting });
-  await accepting.waitFor(/web is ready/);
+  await startRole("web", { ...env, WEBHOOK_SCHEME: setting });
   expect(existsSync(folder)).toBe(false);
   expect(await send()).toBe(200);
   expect(await send({ ...json, "x-courier-proof": "at:1;sig:ab" })).toBe(401);
