@@ -47,6 +47,22 @@ const untilExporting = (connections: number) =>
     expect(rowCount).toBe(connections);
   }, 60_000);
 
+it("two large answers of the feed are made at a time, however many ask: an acknowledgement waits for no more", async () => {
+  const client = await database.pool.connect();
+  onTestFinished(() => client.release(true));
+  await client.query("begin; lock table mirror.changes in access exclusive mode");
+  const query = vi.spyOn(pool, "query");
+  const asked = Array.from({ length: 20 }, () => ask("/changes?limit=500", MODEST));
+  await vi.waitFor(() => expect(underWay).toBe(20), 60_000);
+  await untilWaiting(database.pool, 2);
+  // Two statements each.
+  expect(query).toHaveBeenCalledTimes(4);
+  await client.query("commit");
+  const answers = await Promise.all(asked);
+  expect(answers.map(({ status }) => status)).toEqual(asked.map(() => 200));
+  await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+});
+
 describe("one token", () => {
   it("that reads none of its pages leaves half of the memory for answers to others, and of its own gets 503", async () => {
     for (let index = 0; index < 30; index += 1) await askUnread("/orders?limit=200", GREEDY);
