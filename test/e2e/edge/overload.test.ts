@@ -1,10 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeEventLoad } from "../../support/faults/events.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { runOnServer } from "../../support/servers/database.ts";
 import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { startRole, stopPrograms, type Ending } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { readRssBytes } from "../../support/programs/processes.ts";
 import { sendEvent } from "../../support/signing/signing.ts";
 
@@ -27,44 +27,20 @@ afterEach(async () => {
 });
 afterAll(() => postgres.remove());
 
-async function storedEvents(): Promise<Set<string>> {
+it("a shutdown in the middle of traffic loses nothing and exits within its deadline, although Postgres is frozen", async () => {
+  const up = await startRole("up", env);
+  const { acknowledged, ...load } = makeEventLoad(`${url}/webhooks/live`);
+  load.start();
+  await expect.poll(() => acknowledged.size, { timeout: 60_000, interval: 10 }).toBeGreaterThan(100);
+  await postgres.freeze();
+  const { code, signal } = await up.stop("SIGTERM");
+  await load.stop();
+  postgres.thaw();
   const rows = await runOnServer(postgres.url, "select event_id as id from mirror.inbox");
-  return new Set(rows.map(({ id }) => String(id)));
-}
-
-describe("a shutdown in the middle of traffic", () => {
-  /** Ends `up` by SIGTERM under load, just after `trouble`, and expects every acknowledged event to be stored. */
-  async function endUnderLoad(trouble: () => Promise<void> | void, heal: () => void): Promise<Ending> {
-    const up = await startRole("up", env);
-    const load = makeEventLoad(`${url}/webhooks/live`);
-    load.start();
-    await expect.poll(() => load.acknowledged.size, { timeout: 60_000, interval: 10 }).toBeGreaterThan(100);
-    await trouble();
-    const ending = await up.stop("SIGTERM");
-    await load.stop();
-    heal();
-    const stored = await storedEvents();
-    expect([...load.acknowledged].filter((id) => !stored.has(id))).toEqual([]);
-    return ending;
-  }
-
-  it("loses nothing and exits by its signal", async () => {
-    const ending = await endUnderLoad(
-      () => undefined,
-      () => undefined,
-    );
-    expect(ending.signal).toBe("SIGTERM");
-    expect(ending.stderr).not.toMatch(/took too long/);
-  });
-
-  it("loses nothing and exits within its deadline while Postgres is frozen", async () => {
-    const ending = await endUnderLoad(
-      () => postgres.freeze(),
-      () => postgres.thaw(),
-    );
-    // By the signal if everything could be closed, with code 1 if the deadline ended it.
-    expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
-  });
+  const stored = new Set(rows.map(({ id }) => id));
+  expect([...acknowledged].filter((id) => !stored.has(id))).toEqual([]);
+  // By the signal if everything could be closed, with code 1 if the deadline ended it.
+  expect([signal, code]).toEqual(code === 1 ? [null, 1] : ["SIGTERM", null]);
 });
 
 it("several times what may wait at once is refused with 503, in bounded memory, and then all is well again", async () => {
