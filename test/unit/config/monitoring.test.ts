@@ -2,9 +2,11 @@ import path from "node:path";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { stringify } from "yaml";
 import * as catalogue from "../../../src/process/telemetry/metrics.ts";
 import { CONDITIONS } from "../../../src/health/conditions/conditions.ts";
 import type { Condition } from "../../../src/health/conditions/condition.ts";
+import { has } from "../../support/programs/program.ts";
 
 /** Rules for what is visible only from outside; only Prometheus judges them, by a separate expression. */
 const OUTSIDE_CONDITIONS: readonly (Pick<
@@ -31,67 +33,48 @@ const OUTSIDE_CONDITIONS: readonly (Pick<
   },
 ];
 
-type Rule = Record<"name" | "severity" | "expression" | "summary" | "description", string> & {
-  readonly forSeconds: number;
-};
-
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Conditions that are visible only from outside come first, as in docs/runbook.md. */
-function listRules(): Rule[] {
-  const outside = OUTSIDE_CONDITIONS.map(({ measures, remedy, ...rest }): Rule => {
-    return { ...rest, summary: `${capitalize(measures)}.`, description: remedy };
-  });
+const RULES = [
+  ...OUTSIDE_CONDITIONS.map(({ expression, forSeconds, ...condition }) =>
+    makeRule(condition, { expr: expression, for: `${forSeconds}s`, of: "" }),
+  ),
   // The conditions already include how long each must hold, so no rule waits again.
-  const judged = CONDITIONS.map(({ name, severity, label, measures, remedy }): Rule => {
-    const series = `order_mirror_condition{condition="${name}"}`;
-    const expression = label === null ? `max(${series}) == 1` : `max by (${label}) (${series}) == 1`;
-    const summary = label === null ? capitalize(measures) : `{{ $labels.${label} }}: ${measures}`;
-    return { name, severity, expression, forSeconds: 0, summary: `${summary}.`, description: remedy };
-  });
-  return [...outside, ...judged];
+  ...CONDITIONS.map(({ label, ...condition }) => {
+    const by = label === null ? "" : ` by (${label}) `;
+    const expr = `max${by}(order_mirror_condition{condition="${condition.name}"}) == 1`;
+    return makeRule(condition, { expr, of: label === null ? "" : `{{ $labels.${label} }}: ` });
+  }),
+];
+
+function makeRule(
+  { name, severity, measures, remedy }: Pick<Condition, "name" | "severity" | "measures" | "remedy">,
+  { of, ...when }: { expr: string; for?: string; of: string },
+) {
+  return {
+    alert: name,
+    ...when,
+    labels: { severity },
+    annotations: {
+      summary: `${of === "" ? capitalize(measures) : of + measures}.`,
+      description: remedy,
+      runbook_url: `docs/runbook.md#${name.toLowerCase()}`,
+    },
+  };
 }
 
-/** The file config/prometheus/alerts.yml. Quoted strings are JSON, which YAML includes. */
-function renderRules(): string {
-  const head = `# Alert rules for order-mirror, generated from the list of conditions in src/health by \`npm run alerts\`: do not edit.
+/** The file config/prometheus/alerts.yml. */
+const renderRules = () =>
+  `# Alert rules for order-mirror, generated from the list of conditions in src/health by \`npm run alerts\`: do not edit.
 # Load with \`rule_files: [alerts.yml]\`; tested by \`promtool test rules alerts.test.yml\`.
 # order_mirror_condition is judged by times in Postgres, so an alert also fires when the process that updates one has died.
-groups:
-  - name: order-mirror
-    rules:
-`;
-  return head + listRules().map(renderRule).join("\n");
-}
-
-function renderRule({ name, severity, expression, forSeconds, summary, description }: Rule): string {
-  return [
-    `      - alert: ${name}`,
-    `        expr: ${expression}`,
-    ...(forSeconds === 0 ? [] : [`        for: ${forSeconds}s`]),
-    "        labels:",
-    `          severity: ${severity}`,
-    "        annotations:",
-    `          summary: ${JSON.stringify(summary)}`,
-    `          description: ${JSON.stringify(description)}`,
-    `          runbook_url: docs/runbook.md#${name.toLowerCase()}`,
-    "",
-  ].join("\n");
-}
+${stringify({ groups: [{ name: "order-mirror", rules: RULES }] }, { lineWidth: 0 })}`;
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
-const RULES = path.join(FOLDER, "prometheus/alerts.yml");
+const RULES_FILE = path.join(FOLDER, "prometheus/alerts.yml");
 const PROMTOOL = process.env["PROMTOOL"] ?? "promtool";
-
-function runs(...args: string[]): boolean {
-  try {
-    execFileSync(PROMTOOL, args, { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-const hasPromtool = runs("--version");
+const hasPromtool = has(PROMTOOL);
 if (!hasPromtool) {
   process.stderr.write(
     "NOT RUN: promtool on the alert rules; it is not on the PATH (set PROMTOOL). Only their form was looked at.\n",
@@ -112,18 +95,18 @@ const unknownNames = (expression: string) => namesIn(expression).filter((name) =
 describe("the alert rules", () => {
   // `npm run alerts` updates the file after a condition has changed.
   it("match the list of conditions", async () => {
-    await expect(renderRules()).toMatchFileSnapshot(RULES);
+    await expect(renderRules()).toMatchFileSnapshot(RULES_FILE);
   });
 
   it.runIf(hasPromtool)("pass promtool's check and its own tests", () => {
     const run = (...args: string[]) => execFileSync(PROMTOOL, args, { stdio: "pipe" });
-    expect(() => run("check", "rules", RULES)).not.toThrow();
+    expect(() => run("check", "rules", RULES_FILE)).not.toThrow();
     expect(() => run("test", "rules", path.join(FOLDER, "prometheus/alerts.test.yml"))).not.toThrow();
   });
 
   it("each have a section of the runbook, whose links lead to others", () => {
     const runbook = readFileSync(path.resolve(FOLDER, "../docs/runbook.md"), "utf8");
-    const names = listRules().map(({ name }) => name);
+    const names = RULES.map(({ alert }) => alert);
     expect([...runbook.matchAll(/^## (.*)/gm)].map(([, section]) => section)).toEqual(names);
     const anchors = names.map((name) => name.toLowerCase());
     const links = [...runbook.matchAll(/\]\(#(\w+)\)/g)].map(([, link = ""]) => link);
