@@ -1,5 +1,5 @@
 import path from "node:path";
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -12,7 +12,7 @@ import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../sup
 import { makeTestApi } from "../../support/mirror/served.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { emptying, prove } from "../../support/mirror/tables.ts";
-import { stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
+import { has, stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";
@@ -131,15 +131,7 @@ it("the stream in a shell prints each change, and continues where it ended", asy
   await rm(path.join(folder, "position"));
 });
 
-function findPython(): boolean {
-  try {
-    execFileSync("python3", ["--version"]);
-    return true;
-  } catch {
-    return false;
-  }
-}
-const python = findPython();
+const python = has("python3");
 
 describe.skipIf(!python)(
   `the reader in Python (${python ? "python3" : "skipped: there is no python3"})`,

@@ -1,16 +1,6 @@
-import { execFileSync, execFile } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-
-/** Whether the program is installed. */
-export function canRun(binary: string): boolean {
-  try {
-    execFileSync(binary, ["--version"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 const BYTES_PER_KILOBYTE = 1_024;
 

@@ -5,10 +5,10 @@ import path from "node:path";
 import { vi } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { runOnServer, withDatabase } from "./database.ts";
-import { canRun } from "../programs/processes.ts";
+import { has } from "../programs/program.ts";
 
 /** Debian installs it in a folder that only root's PATH has. */
-const BINARY = ["pgbouncer", "/usr/sbin/pgbouncer"].find(canRun);
+const BINARY = ["pgbouncer", "/usr/sbin/pgbouncer"].find(has);
 
 export const canStartPgBouncer = BINARY !== undefined;
 

@@ -7,14 +7,14 @@ import { Redis } from "ioredis";
 import { afterAll } from "vitest";
 import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { canRun } from "../programs/processes.ts";
+import { has } from "../programs/program.ts";
 import { openTestDatabase } from "./database.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
 const REDIS_BINARY = "redis-server";
 
-export const canStartRedis = canRun(REDIS_BINARY);
+export const canStartRedis = has(REDIS_BINARY);
 
 if (!canStartRedis) {
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove

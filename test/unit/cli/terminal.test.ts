@@ -1,5 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
-import { alignColumns, makePaint, printJson, printLine } from "../../../src/cli/output/terminal.ts";
+import {
+  alignColumns,
+  makePaint,
+  makeProgressLine,
+  printJson,
+  printLine,
+} from "../../../src/cli/output/terminal.ts";
 import { escapeControls } from "../../../src/process/telemetry/escapeControls.ts";
 
 const HOSTILE = "created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\r\nOrder R2 · delivered";
@@ -53,4 +59,23 @@ describe("text of an order on a terminal", () => {
     expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
     expect(JSON.parse(text)).toEqual({ status: HOSTILE });
   });
+});
+
+it("progress overwrites one line on a terminal, with a bar and the remaining time, and writes nothing elsewhere", () => {
+  const shown = (isTTY: boolean) => {
+    const texts: string[] = [];
+    const half = { share: 0.5, elapsedMs: 180_000, orders: 600 };
+    const line = makeProgressLine({ isTTY, write: (text) => texts.push(text) });
+    line.show({ ...half, share: 0 });
+    line.show(half);
+    line.end();
+    line.end();
+    return texts;
+  };
+  expect(shown(true)).toEqual([
+    "\r\u001b[2K[------------------------]    0 %  600 orders",
+    "\r\u001b[2K[############------------]   50 %  600 orders  about 3 min 0 s left",
+    "\n",
+  ]);
+  expect(shown(false)).toEqual([]);
 });
