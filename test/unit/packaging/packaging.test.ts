@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { parse } from "yaml";
 import { makeProgram } from "../../../src/cli/program.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
@@ -85,49 +86,40 @@ describe("the image", () => {
 });
 
 describe("docker-compose.yml", () => {
-  const compose = read("docker-compose.yml");
+  const text = read("docker-compose.yml");
+  const compose = parse(text, { merge: true }) as {
+    services: Record<
+      string,
+      { command?: string[]; environment?: Record<string, string>; secrets?: string[] }
+    >;
+    secrets: Record<string, { file: string }>;
+  };
+  const services = Object.entries(compose.services);
 
-  /** The lines of each service, by its name. */
-  const services = new Map(
-    (/^services:\n([\s\S]*?)^\w/m.exec(compose)?.[1] ?? "")
-      .split(/^ {2}(?=\w+:$)/m)
-      .filter((block) => /^\w+:$/m.test(block))
-      .map((block) => [/^\w+/.exec(block)?.[0] ?? "", block]),
-  );
-  const secretsOf = (service: string) =>
-    (/^ {4}secrets: ?\[?([\s\S]*?)(?:\]|^ {4}\w)/m.exec(services.get(service) ?? "")?.[1] ?? "")
-      .split(/[\s,]+|^\s*- /m)
-      .filter((name) => /^[a-z]/.test(name));
-
-  it("runs existing commands: migrate first, then the roles", () => {
-    const run = [
-      ...compose.matchAll(/^ {2}(\w+):\n {4}<<: \*role\n {4}command: \["(\w+)"(?:, "--roles")?\]$/gm),
-    ];
-    expect(run.map(([, service]) => service)).toEqual(["migrate", "web", "worker", "poller"]);
-    for (const [, , command] of run) expect(commands).toContain(command);
-  });
-
-  it("sets existing variables", () => {
-    const names = ["migrate", "web", "worker", "poller"].flatMap((service) =>
-      [...(services.get(service) ?? "").matchAll(/^ {6}([A-Z_]+?)(?:_FILE)?:/gm)].map((match) => match[1]),
-    );
-    expect(names).toContain("DATABASE_URL");
+  it("runs existing commands, with existing variables: migrate first, then the roles", () => {
+    const ours = services.filter(([name]) => !["postgres", "valkey"].includes(name));
+    expect(ours.map(([name]) => name)).toEqual(["migrate", "web", "worker", "poller"]);
     const known = [...read(".env.example").matchAll(/^([A-Z_]+)=/gm)].map((match) => match[1]);
-    for (const name of names) expect(known).toContain(name);
+    for (const [name, { command, environment = {} }] of ours) {
+      expect(command).toEqual(name === "migrate" ? ["migrate", "--roles"] : [name]);
+      expect(commands).toContain(name);
+      const names = Object.keys(environment).map((variable) => variable.replace(/_FILE$/, ""));
+      expect(names).toContain("DATABASE_URL");
+      expect(known).toEqual(expect.arrayContaining(names));
+    }
   });
 
   it("gives each container only its own secrets, from files that make-secrets creates", () => {
-    const made = [...compose.matchAll(/^ {2}([a-z-]+): \{ file: \.\/secrets\/([a-z-]+) \}$/gm)];
-    expect(made.every(([, name, file]) => name === file)).toBe(true);
-    for (const service of ["postgres", "valkey", "migrate", "web", "worker", "poller"]) {
-      const block = services.get(service) ?? "";
-      const read = [...block.matchAll(/\/run\/secrets\/([a-z-]+)/g)].map((match) => match[1]);
-      // Postgres' container reads the logins' passwords from the folder by name.
-      const named = service === "postgres" ? secretsOf(service) : read;
-      expect([service, new Set(secretsOf(service))]).toEqual([service, new Set(named)]);
+    for (const [name, { file }] of Object.entries(compose.secrets)) expect(file).toBe(`./secrets/${name}`);
+    // Postgres' container reads the logins' passwords from the folder by name.
+    for (const [name, service] of services.filter(([each]) => each !== "postgres")) {
+      const read = [...JSON.stringify(service).matchAll(/\/run\/secrets\/([a-z-]+)/g)].map(
+        ([, secret]) => secret,
+      );
+      expect([name, new Set(service.secrets)]).toEqual([name, new Set(read)]);
     }
     const holders = (secret: string) =>
-      [...services.keys()].filter((name) => secretsOf(name).includes(secret));
+      services.filter(([, { secrets = [] }]) => secrets.includes(secret)).map(([name]) => name);
     expect(holders("live-api-key")).toEqual(["poller"]);
     expect(holders("database-url-owner")).toEqual(["migrate"]);
     expect(holders("ops-password")).toEqual(["web"]);
@@ -135,17 +127,16 @@ describe("docker-compose.yml", () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const make = () => execFileSync(path.join(ROOT, "deploy/make-secrets"), [folder, "postgres", "valkey"]);
     make();
-    expect(readdirSync(folder)).toEqual(expect.arrayContaining(made.map(([, name]) => name)));
+    expect(readdirSync(folder)).toEqual(expect.arrayContaining(Object.keys(compose.secrets)));
     const password = readFileSync(path.join(folder, "password-owner"), "utf8");
     make();
     expect(readFileSync(path.join(folder, "password-owner"), "utf8")).toBe(password);
   });
 
   it("keeps the queue's keys behind a password, and contains no secret", () => {
-    expect(compose).toContain("--maxmemory-policy noeviction");
-    expect(compose).toContain("--appendonly yes");
-    expect(compose).toContain("requirepass");
-    expect(compose).not.toMatch(/PASSWORD: (?!\$\{)/);
+    for (const option of ["--maxmemory-policy noeviction", "--appendonly yes", "requirepass"])
+      expect(text).toContain(option);
+    expect(text).not.toMatch(/PASSWORD: (?!\$\{)/);
   });
 });
 
@@ -162,10 +153,17 @@ describe("a release", () => {
   });
 
   it("gives workflows only named rights, and write access only to jobs that publish", () => {
-    for (const workflow of workflows) expect(workflow).toMatch(/^permissions:\n {2}contents: read$/m);
-    const jobs = workflows.flatMap((workflow) => workflow.split(/^ {2}(?=\w+:\n {4})/m).slice(1));
-    const writing = jobs.filter((job) => /^ {6}[\w-]+: write$/m.test(job)).map((job) => job.split(":")[0]);
-    expect(writing).toEqual(["package", "image"]);
+    const parsed = workflows.map(
+      (workflow) =>
+        parse(workflow) as {
+          permissions: object;
+          jobs: Record<string, { permissions?: Record<string, string> }>;
+        },
+    );
+    for (const { permissions } of parsed) expect(permissions).toEqual({ contents: "read" });
+    const jobs = parsed.flatMap((workflow) => Object.entries(workflow.jobs));
+    const writes = jobs.filter(([, { permissions = {} }]) => Object.values(permissions).includes("write"));
+    expect(writes.map(([name]) => name)).toEqual(["package", "image"]);
   });
 
   it("names the image by version, revision and source", () => {
