@@ -2,7 +2,8 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { ConfigurationError } from "../domain/errors.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { describeFailure, isFullDisk } from "../process/dataFolder.ts";
 import { withProcessLock } from "../process/processLock.ts";
 import type { Config } from "./config.ts";
 import { shellWord } from "../domain/shellWord.ts";
@@ -27,7 +28,7 @@ export type MadeCredentials = Partial<Stored> & Required<Pick<Stored, "apiTokens
 /**
  * Adds the tokens and passwords that are not configured: they are created at the first start and kept in DATA_DIR, in a
  * file that only this account can read. So nothing is open by default. With LOCAL_TRUST nothing is created. Throws
- * ConfigurationError if the file cannot be written or others can read it.
+ * ConfigurationError if the file cannot be written or others can read it, and UnavailableError if its disk is full.
  */
 export async function provideCredentials(config: Config): Promise<{
   config: Config;
@@ -45,10 +46,16 @@ export async function provideCredentials(config: Config): Promise<{
     return await withProcessLock(`${file}-lock`, () => Promise.resolve(readOrMake(config, file)));
   } catch (error) {
     if (error instanceof ConfigurationError) throw error;
-    throw new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
-      cause: error,
-      fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
-    });
+    // The lock's own error has the system's as its cause.
+    const cause = error instanceof UnavailableError ? (error.cause ?? error) : error;
+    const sentence = `The new tokens and passwords cannot be stored in ${file}: ${describeFailure(cause)}.`;
+    const fix = "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.";
+    throw isFullDisk(cause)
+      ? new UnavailableError(sentence, {
+          cause,
+          fix: "Free space there, or set API_TOKENS and OPS_PASSWORD.",
+        })
+      : new ConfigurationError(sentence, { cause, fix });
   }
 }
 

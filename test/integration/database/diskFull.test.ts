@@ -4,6 +4,8 @@ import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { explainFailure } from "../../../src/cli/output/terminal.ts";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
+import { provideCredentials } from "../../../src/config/credentials.ts";
+import { load, LIVE } from "../../support/config/loading.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/servers/smallDisk.ts";
 
@@ -39,6 +41,15 @@ describe.runIf(disk !== undefined)("on a full disk", () => {
     expect(existsSync(path.join(dataDir, "postgres-lock"))).toBe(false);
     empty();
     await (await join()).stop();
+  });
+
+  it("a first start names the cause, where its tokens and passwords would be kept", async () => {
+    await fill();
+    await expect(provideCredentials(load({ ...LIVE, DATA_DIR: folder }))).rejects.toMatchObject({
+      message: expect.stringMatching(/credentials\.json: the disk is full\.$/) as string,
+      fix: "Free space there, or set API_TOKENS and OPS_PASSWORD.",
+      retry: "later",
+    });
   });
 
   it("the last process stops the embedded Postgres, and nothing goes on running", async () => {
