@@ -17,7 +17,7 @@ import {
   withMirror,
   type Mirror,
 } from "../input/session.ts";
-import { formatSpan, openOutput, printJson, printNotice } from "../output/terminal.ts";
+import { countOf, formatSpan, openOutput, printJson, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly source?: string;
@@ -84,7 +84,7 @@ async function runExport(mirror: Mirror, options: Options): Promise<void> {
       if (json === true) printJson({ orders, file: output, format, elapsedMs, safeThrough });
       else
         printNotice(
-          `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}; ${safeThrough === null ? "not verified yet" : `complete up to ${safeThrough}`}.`,
+          `${countOf(orders, "order")} written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}; ${safeThrough === null ? "not verified yet" : `complete up to ${safeThrough}`}.`,
         );
     }),
   );

@@ -11,7 +11,14 @@ import {
   type SchemeMatch,
 } from "../../signature/identify.ts";
 import { readConfig } from "../input/session.ts";
-import { ProblemsFoundError, formatAge, printJson, printLine, printNotice } from "../output/terminal.ts";
+import {
+  ProblemsFoundError,
+  countOf,
+  formatAge,
+  printJson,
+  printLine,
+  printNotice,
+} from "../output/terminal.ts";
 
 interface Options {
   readonly url?: string;
@@ -61,7 +68,7 @@ async function identify(options: Options): Promise<Identification> {
   }
   const url = options.url ?? webhookUrl(config.publicUrls, sourceId);
   const shared = { url, nowSeconds: Date.now() / 1_000 };
-  printNotice(`Examining ${requests.length} refused requests of ${sourceId}.`);
+  printNotice(`Examining ${countOf(requests.length, "refused request")} of ${sourceId}.`);
   let likeliest: Identification | undefined;
   for (const request of requests) {
     for (const secret of secrets) {
@@ -73,7 +80,7 @@ async function identify(options: Options): Promise<Identification> {
           )
           .reduce((most, each) => (each.length > most.length ? each : most));
         printNotice(
-          `A scheme verifies ${verified.length} of ${requests.length} refused requests of ${sourceId}.`,
+          `A scheme verifies ${verified.length} of ${countOf(requests.length, "refused request")} of ${sourceId}.`,
         );
         printNotice("Unset CAPTURE_REFUSED afterwards: web then removes them.");
         return identifyScheme({ ...shared, requests: verified, secret });

@@ -32,6 +32,7 @@ import {
 import {
   NoSuchOrderError,
   alignColumns,
+  countOf,
   makePaint,
   writeTimes,
   printJson,
@@ -158,7 +159,7 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
   printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
   printLine(
-    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${order.settled ? "" : "not yet "}verified by a later read`,
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${countOf(order.revision, "state")} · ${order.settled ? "" : "not yet "}verified by a later read`,
   );
   printLine();
   const rows = timeline.map((entry) => [
@@ -222,7 +223,7 @@ async function erase({ pool, config }: Mirror, text: string, options: EraseOptio
   const found = await previewErasure(pool, order);
   const say = options.json === true ? printNotice : printLine;
   say(
-    `Order ${reference} of source ${sourceId}: its content is in ${found.observations} observations, ${found.events} events and ${found.quarantined} quarantined entries.`,
+    `Order ${reference} of source ${sourceId}: its content is in ${countOf(found.observations, "observation")}, ${countOf(found.events, "event")} and ${found.quarantined} quarantined ${found.quarantined === 1 ? "entry" : "entries"}.`,
   );
   if (options.dryRun === true) {
     if (options.json === true) printJson({ ...order, found, erased: null });
@@ -247,7 +248,7 @@ async function removeCaptured(folder: string): Promise<void> {
   try {
     const removed = await removeRefusedRequests(folder);
     if (removed > 0)
-      printNotice(`The refused requests of ${removed} sources in ${folder} were removed, too.`);
+      printNotice(`The refused requests of ${countOf(removed, "source")} in ${folder} were removed, too.`);
   } catch (error) {
     printNotice(
       `The refused requests in ${folder} may hold its data and could not be removed (${String((error as NodeJS.ErrnoException).code)}). Remove them as the account of the web process.`,

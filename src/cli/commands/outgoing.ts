@@ -16,7 +16,7 @@ import {
   type OutgoingEndpoint,
 } from "../../health/conditions/endpoints.sql.ts";
 import { audited, isAgreed, parseWhen, withMirror } from "../input/session.ts";
-import { formatAge, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
+import { countOf, formatAge, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 
 interface Options {
   readonly json?: boolean;
@@ -89,7 +89,7 @@ function listEndpoint(endpoint: OutgoingEndpoint): string[] {
 async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
   const found = await requireEndpoint(pool, endpoint);
   const { dead, pending } = found;
-  const question = `Send ${dead + pending} messages to ${endpoint}${sayWhen(found)}?`;
+  const question = `Send ${countOf(dead + pending, "message")} to ${endpoint}${sayWhen(found)}?`;
   if (dead + pending > 0 && !(await isAgreed({ yes }, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const resend = async () => ({
@@ -98,7 +98,10 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Prom
   });
   const sent = await audited(pool, action, resend, ({ revived, hastened }) => revived + hastened);
   if (json === true) return printJson({ endpoint, ...sent });
-  printLine(`${sent.revived + sent.hastened} messages are sent to ${endpoint}${sayWhen(found)}.`);
+  const count = sent.revived + sent.hastened;
+  printLine(
+    `${countOf(count, "message")} ${count === 1 ? "is" : "are"} sent to ${endpoint}${sayWhen(found)}.`,
+  );
 }
 
 async function test(pool: Pool, endpoint: string, { json }: Options): Promise<void> {
@@ -111,7 +114,7 @@ async function test(pool: Pool, endpoint: string, { json }: Options): Promise<vo
 
 async function remove(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
   const { pending, dead } = await requireEndpoint(pool, endpoint);
-  const question = `Forget ${endpoint}, its place in the feed and its ${pending + dead} messages?`;
+  const question = `Forget ${endpoint}, its place in the feed and its ${countOf(pending + dead, "message")}?`;
   if (!(await isAgreed({ yes }, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `remove ${endpoint}` };
   const removed = await audited(pool, action, () => removeEndpoint(pool, endpoint), Number);
@@ -134,7 +137,7 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   if (options.json === true) return printJson({ endpoint, changes, replayed: changes > 0 });
   printLine(
     changes > 0
-      ? `${changes} changes are checked again for ${endpoint}${sayWhen(found)}.`
+      ? `${countOf(changes, "change")} ${changes === 1 ? "is" : "are"} checked again for ${endpoint}${sayWhen(found)}.`
       : "No change since then has been sent already.",
   );
 }

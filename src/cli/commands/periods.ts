@@ -186,7 +186,9 @@ function reportBackfill(ended: PeriodRequest, json: boolean): void {
     }
   }
   if (unproved > 0) {
-    printNotice(`${unproved} parts could not be proved complete: many orders share one timestamp there.`);
+    printNotice(
+      `${countOf(unproved, "part")} could not be proved complete: many orders share one timestamp there.`,
+    );
     throw new ProblemsFoundError("parts of the period could not be proved complete");
   }
 }

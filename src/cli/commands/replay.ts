@@ -13,7 +13,7 @@ import { describeUnknownName } from "../../domain/unknownName.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { audited, chooseSource, isAgreed, withMirror, type Mirror } from "../input/session.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import { countOf, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly reason?: string;
@@ -71,7 +71,10 @@ async function replay(mirror: Mirror, options: Options): Promise<void> {
     ({ events, reads }) => events + reads,
   );
   if (options.json === true) printJson({ found: count, replayed });
-  else printLine(`Replayed ${replayed.events} events; ${replayed.reads} orders will be read again.`);
+  else
+    printLine(
+      `Replayed ${countOf(replayed.events, "event")}; ${countOf(replayed.reads, "order")} will be read again.`,
+    );
   printNotice("Next: order-mirror tail shows the decisions; order-mirror status counts what is left.");
 }
 
@@ -94,8 +97,8 @@ function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): st
   const parts = reasons.map(({ reason, count }) => `${count} ${reason}`).join(", ");
   return [
     `In quarantine: ${events + reads + unnamed} (${parts}).`,
-    `  ${events} events would be decided on again.`,
-    ...(reads > 0 ? [`  ${reads} came from reads: their orders would be read again.`] : []),
+    `  ${countOf(events, "event")} would be decided on again.`,
+    ...(reads > 0 ? [`  ${reads} came from reads, whose orders would be read again.`] : []),
     ...(unnamed > 0
       ? [
           `  ${unnamed} came from reads and name no order: they stay; the next walk over them reads them again.`,

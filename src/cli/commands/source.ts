@@ -5,7 +5,7 @@ import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { adoptSource, readSource, setPaused } from "../../sources/sources.sql.ts";
 import { audited, chooseSource, isAgreed, nameAccount, withMirror, type Mirror } from "../input/session.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import { countOf, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly yes?: boolean;
@@ -75,7 +75,10 @@ async function adopt({ pool, config }: Mirror, id: string, { yes, json }: Option
   printLine(`Source ${sourceId} now belongs to ${names[1]}; before, it belonged to ${names[0]}.`);
   printLine("Its completeness is unproved until its history has been read again.");
   const { orders } = adoption;
-  if (orders > 0) printLine(`Its ${orders} orders stay; polling compares them with the new provider.`);
+  if (orders > 0)
+    printLine(
+      `Its ${countOf(orders, "order")} ${orders === 1 ? "stays" : "stay"}; polling compares them with the new provider.`,
+    );
   printNotice("Next: start the processes; order-mirror status");
 }
 

@@ -91,7 +91,7 @@ function printSource(source: Standing, orders: number, paint: Paint): void {
     oldestPendingAt === null ? "" : `, the oldest since ${describeMoment(oldestPendingAt, now)}`;
   const excepted = `${countOf(exceptions, "order")} seen but not read or confirmed`;
   const withdrawn = `${countOf(breaches, "time")}, last ${describeMoment(lastBreachAt, now)}`;
-  printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${orders} orders`));
+  printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${countOf(orders, "order")}`));
   printTable([
     ...(source.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
     ["  complete up to", describeMoment(source.safeThrough, now) + describeMargin(source)],

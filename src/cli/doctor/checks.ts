@@ -176,7 +176,9 @@ async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): 
     const { providerClock } = client;
     const skew = Number(clock.now() - providerClock.providerNow()) / Number(NANOS_PER_SECOND);
     if (!providerClock.isSynchronized() || Math.abs(skew) < SKEW_HARMFUL_SECONDS)
-      return ok(`${sourceId}: the key works and sees ${data.length} branches.`);
+      return ok(
+        `${sourceId}: the key works and sees ${data.length} ${data.length === 1 ? "branch" : "branches"}.`,
+      );
     return problem(
       `This machine's clock is ${Math.round(Math.abs(skew))} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`,
       "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their signing times seem too far away.",

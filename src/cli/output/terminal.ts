@@ -132,7 +132,7 @@ function describeProgress({ share, elapsedMs, orders }: Progress): string {
   const percent = `${Math.floor(share * 100)} %`.padStart(5);
   const left = share > 0 ? `about ${formatSpan((elapsedMs * (1 - share)) / share)} left` : "";
   const bar = `[${"#".repeat(filled)}${"-".repeat(BAR_CELLS - filled)}]`;
-  return [bar, percent, `${orders} orders`, left].join("  ").trimEnd();
+  return [bar, percent, countOf(orders, "order"), left].join("  ").trimEnd();
 }
 
 /** Progress on stderr, in one line that is overwritten; nothing if that is no terminal. */

@@ -85,7 +85,9 @@ it("an order whose single read found nothing says so until the provider is asked
 
 it("a command does not say that messages are sent now to an endpoint that is paused, or that nobody lists", async () => {
   await database.pool.query(
-    "insert into mirror.outgoing_endpoints (endpoint_id, source_ids, paused_at) values ('erp', '{live}', now())",
+    `insert into mirror.outgoing_endpoints (endpoint_id, source_ids, paused_at) values ('erp', '{live}', now());
+     insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type, state)
+     values ('erp', 'live', 1, 'order.new', 'dead')`,
   );
   const test = ["outgoing", "test", "erp"];
   expect((await run(test)).stdout).toContain("sent to erp once it is resumed on /ops/outgoing;");
@@ -93,9 +95,12 @@ it("a command does not say that messages are sent now to an endpoint that is pau
     "update mirror.outgoing_endpoints set paused_at = null, listed_at = now() - interval '61 seconds'",
   );
   const retry = await run(["outgoing", "retry", "erp", "--yes"]);
-  expect(retry.stdout).toBe("0 messages are sent to erp once a running worker lists it.\n");
+  expect(retry.stdout).toBe("1 message is sent to erp once a running worker lists it.\n");
   await database.pool.query("update mirror.outgoing_endpoints set listed_at = now()");
   expect((await run(test)).stdout).toContain("A test is sent to erp now;");
+  expect((await run(["outgoing", "retry", "erp", "--yes"])).stdout).toMatch(
+    /^\d+ messages are sent to erp now\./,
+  );
 });
 
 it("commands that only read leave no entry", async () => {
@@ -125,9 +130,9 @@ it("replay processes the entries of its reason, and with --dry-run none", async 
   const replay = (...options: string[]) => run(["replay", "--reason", "wrong_mode", ...options]);
   expect(await replay("--dry-run", "--yes")).toMatchObject({
     code: 0,
-    stdout: "In quarantine: 1 (1 wrong_mode).\n  1 events would be decided on again.\n",
+    stdout: "In quarantine: 1 (1 wrong_mode).\n  1 event would be decided on again.\n",
   });
   expect(await left()).toHaveLength(2);
-  expect((await replay("--yes")).stdout).toContain("Replayed 1 events; 0 orders will be read again.");
+  expect((await replay("--yes")).stdout).toContain("Replayed 1 event; 0 orders will be read again.");
   expect(await left()).toEqual([{ reason: "dated_ahead" }]);
 });
