@@ -6,12 +6,11 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
+import { countUncommitted, flood, holdBodies, makeGenuineSender } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
-import { sendEvent } from "../../support/signing/signing.ts";
 
 // The proxies of docs/production.md, with the configurations that it shows, between strangers and a web process.
 
@@ -67,25 +66,30 @@ function start(program: string, options: readonly string[]): void {
   onTestFinished(() => void child.kill("SIGTERM"));
 }
 
+const sender = makeGenuineSender();
+
 /** Sends genuine events until `attack` is over, and expects each to be accepted and stored. */
 async function sendBeside(name: string, port: number, attack: () => Promise<unknown>): Promise<void> {
   let isOver = false;
-  const sent: Promise<{ id: string; status: number | null }>[] = [];
-  const send = async (id: string, number: number) => {
+  let number = 0;
+  const send = async () => {
+    const id = `evt_${name}_${(number += 1)}`;
     const body = makeEventBody({ id, order: { reference: id, updatedAt: at(number) } });
-    return { id, status: await sendEvent(`http://127.0.0.1:${port}/webhooks/live`, { id, body }) };
+    return { id, status: await sender.send(port, { id, body }) };
   };
   // The first event of a program opens its connections, which may take longer than a provider waits.
-  await expect.poll(() => send(`evt_${name}_first`, 0), { timeout: 60_000 }).toMatchObject({ status: 200 });
+  await expect.poll(send, { timeout: 60_000 }).toMatchObject({ status: 200 });
+  const sent: ReturnType<typeof send>[] = [];
   const attacked = attack().finally(() => (isOver = true));
-  for (let number = 1; !isOver; number += 1) {
-    sent.push(send(`evt_${name}_${number}`, number));
+  while (!isOver) {
+    sent.push(send());
     await systemClock.sleep(EVENT_EVERY_MS);
   }
   await attacked;
   const answers = await Promise.all(sent);
   expect(answers.length).toBeGreaterThan(20);
   expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(sender.refused).toBe(await countUncommitted(backend));
   const { rows } = await database.pool.query<{ id: string }>("select event_id as id from mirror.inbox");
   const stored = new Set(rows.map(({ id }) => id));
   expect(answers.filter(({ id }) => !stored.has(id))).toEqual([]);

@@ -1,7 +1,8 @@
 import { connect, type Socket } from "node:net";
+import { sendEvent } from "../signing/signing.ts";
 import { makeHead } from "./rawHttp.ts";
 
-// What strangers without a secret do to the port of a web process, or of a proxy in front of it.
+// What strangers without a secret do to the port of a web process, or of a proxy in front of it; and a genuine sender beside.
 
 export interface Flood {
   readonly port: number;
@@ -99,4 +100,28 @@ function makeForged(): string {
     ["webhook-signature", `v1,${Buffer.alloc(32, 7).toString("base64")}`],
   ]);
   return head + body;
+}
+
+/**
+ * Sends events to a port, and what a busy database did not commit in time again, as a provider does. `refused`: how often.
+ * It has to be as often as the web process says of itself (`countUncommitted`): neither it nor a proxy may refuse more.
+ */
+export function makeGenuineSender() {
+  const sender = {
+    refused: 0,
+    async send(port: number, event: { id: string; body: Buffer }): Promise<number | null> {
+      for (;;) {
+        const status = await sendEvent(`http://127.0.0.1:${port}/webhooks/live`, event);
+        if (status !== 503) return status;
+        sender.refused += 1;
+      }
+    },
+  };
+  return sender;
+}
+
+/** How often a web process has answered 503 to a genuine event because Postgres had not committed it in time. */
+export async function countUncommitted(port: number): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(/received_total\{[^}]*outcome="unavailable"[^}]*\} (\d+)/.exec(metrics)?.[1] ?? 0);
 }
