@@ -69,17 +69,6 @@ it("refutes a claim whose version lies within the read's horizon, and no younger
   ]);
 });
 
-it("removes an order that a read showed only when the new horizon is later", async () => {
-  const { pool, miss, readServed } = await makeMirror();
-  // That read was requested at second 1,001, so its horizon is second 101.
-  expect(await miss("read", 101)).toBe("claim_stands");
-  expect(await miss("read", 102)).toBe("gone");
-  expect(await readServed()).toEqual(["claimed"]);
-  // The order existed once, so reports keep it.
-  const { rows } = await pool.query("select verdict, refuted from mirror.history where reference = 'read'");
-  expect(rows).toContainEqual({ verdict: "applied", refuted: false });
-});
-
 it("removes an order that is dated years ahead, as a read would correct it", async () => {
   const { pool, tell, show, miss, missOnce, readServed } = await makeMirror();
   await show(instant(1_001), [{ reference: "ahead", updatedAt: "2125-01-01T00:00:00Z" }]);

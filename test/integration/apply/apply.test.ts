@@ -138,29 +138,6 @@ describe("events", () => {
     ]);
   });
 
-  it("keep times to the microsecond, truncated rather than rounded, and null where there is none", async () => {
-    const more = {
-      pickupTime: "2026-03-01T10:59:59.999999999+01:00",
-      deliveryTime: "1969-12-31T23:59:59.9999999Z",
-      realPickupTime: "2254-12-31T23:59:59.123456Z",
-      realDeliveryTime: "1685-09-22T00:00:00.000001Z",
-      schedule: { mode: "asap", resolved: { pickupTime: null, deliveryTime: "soon", basis: "none" } },
-    };
-    const order = { reference: "R1", updatedAt: "2026-03-01T09:00:00.123456789Z", more };
-    await tell(makeEventBody({ id: "1", order }));
-    expect(await readOrders()).toMatchObject([
-      {
-        updated_at: "2026-03-01 09:00:00.123456+00",
-        pickup_time: "2026-03-01 09:59:59.999999+00",
-        delivery_time: "1969-12-31 23:59:59.999999+00",
-        real_pickup_time: "2254-12-31 23:59:59.123456+00",
-        real_delivery_time: "1685-09-22 00:00:00.000001+00",
-        resolved_pickup_time: null,
-        resolved_delivery_time: null,
-      },
-    ]);
-  });
-
   it("that cannot be applied are quarantined in full and do not block the others", async () => {
     const ofOtherMode = makeOrder({ reference: "R3", updatedAt: at(1), livemode: false });
     const deep = `${"[".repeat(80)}${"]".repeat(80)}`;

@@ -2,15 +2,13 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { explainFailure } from "../../../src/cli/output/terminal.ts";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { provideCredentials } from "../../../src/config/credentials.ts";
 import { load, LIVE } from "../../support/config/loading.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/servers/smallDisk.ts";
 
-const MEGABYTES = 160;
-const disk = mountSmallDisk(MEGABYTES);
+const disk = mountSmallDisk(160);
 afterAll(() => disk?.unmount());
 /** Never used: without a disk no test runs. */
 const NO_DISK: Omit<SmallDisk, "unmount"> = { folder: "", fill: async () => {}, empty: () => {} };
@@ -56,21 +54,5 @@ describe.runIf(disk !== undefined)("on a full disk", () => {
     await fill();
     await server.stop();
     await expect(new pg.Client(server.url).connect()).rejects.toThrow("ECONNREFUSED");
-  });
-
-  it("Postgres' refusal is explained", async () => {
-    const client = new pg.Client(server.url);
-    await client.connect();
-    await client.query("create table filled (content text)");
-    await client.query("alter table filled alter content set storage external");
-    const refusal: unknown = await client
-      .query("insert into filled select repeat('x', 10000000) from generate_series(1, $1)", [MEGABYTES])
-      .catch((error: unknown) => error);
-    await client.end();
-    expect(explainFailure(refusal)).toMatchObject({
-      message: "The disk of Postgres is full.",
-      fix: "Free space there. The mirror then continues by itself.",
-      retry: "later",
-    });
   });
 });

@@ -130,12 +130,6 @@ describe("accepts", () => {
     expect((await sendRaw(receiving.port, head, body)).status).toBe(200);
   });
 
-  it("twenty deliveries of one event at once, as one row", async () => {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => post(receiving.port, one)));
-    expect(answers.map((answer) => answer.status)).toEqual(Array(20).fill(200));
-    expect(await readInbox()).toHaveLength(1);
-  });
-
   it("a body of exactly 1 MiB, and one in chunks", async () => {
     expect((await post(receiving.port, paddedTo(MEBIBYTE))).status).toBe(200);
     const body = makeBody("evt_chunked");
@@ -187,20 +181,12 @@ describe("refuses", () => {
   });
 
   it("every kind of wrong signature with the same 401", async () => {
-    const good = signHeaders(body);
-    const nowSeconds = Math.floor(Date.now() / 1_000);
     const answers = await Promise.all([
       post(receiving.port, body, { secret: TEST_SECRET }),
-      post(receiving.port, body, { source: "test" }),
-      post(receiving.port, makeBody(), { headers: good }),
-      post(receiving.port, body, { nowSeconds: nowSeconds - 310 }),
-      post(receiving.port, body, { nowSeconds: nowSeconds + 310 }),
-      post(receiving.port, body, { headers: { "webhook-signature": "v1," } }),
+      post(receiving.port, makeBody(), { headers: signHeaders(body) }),
+      post(receiving.port, body, { nowSeconds: Math.floor(Date.now() / 1_000) - 310 }),
       post(receiving.port, body, { headers: { "webhook-signature": "\u00fc" } }),
-      post(receiving.port, body, { headers: { "webhook-timestamp": `${nowSeconds}abc` } }),
       post(receiving.port, body, { headers: { "webhook-id": "a.b" } }),
-      post(receiving.port, body, { headers: { ...good, "webhook-id": "msg_other" } }),
-      post(receiving.port, body, { headers: { ...good, "webhook-timestamp": String(nowSeconds - 9) } }),
       fetch(at(), {
         method: "POST",
         headers: { "content-type": "application/json" },
@@ -300,43 +286,21 @@ it("slow senders are answered 408, whether the head or the body is slow", async 
   expect(brief.counts).toEqual({ aborted: 1 });
 });
 
-const READ_BEFORE = expect.stringMatching(
-  /^Something before the mirror has read the body.*express\.raw\(\)/,
-) as string;
-
-it("answers the same 500 to `receive` with what another framework has made of a body", async () => {
-  const body = makeBody();
-  const headers = { "content-type": "application/json", ...signHeaders(body) };
-  const parsed = JSON.parse(body.toString()) as never;
-  const answer = await receiving.receiver.receive({ source: "live", headers, body: parsed });
-  expect([answer.status, JSON.parse(answer.body)]).toEqual([
-    500,
-    { error: "body_already_read", message: READ_BEFORE },
-  ]);
-});
-
-it.each([
-  ["parsed", express.json()],
-  ["decoded", express.text({ type: () => true })],
-])("answers 500, and never takes for verified, a body that was %s before", async (_, parser) => {
-  const mounted = await startReceiving({ url: database.url, parser });
-  onTestFinished(() => mounted.close());
-  const answer = await post(mounted.port, makeBody());
-  expect([answer.status, await answer.json()]).toEqual([
-    500,
-    { error: "body_already_read", message: READ_BEFORE },
-  ]);
-  expect(await readInbox()).toEqual([]);
-  expect(mounted.lines).toEqual([
-    expect.objectContaining({ level: "error", outcome: "body_already_read", fix: READ_BEFORE }),
-  ]);
-});
-
-it("takes the bytes that express.raw has read before as the body, within the same limit", async () => {
-  const parser = express.raw({ type: () => true, limit: "4mb" });
-  const mounted = await startReceiving({ url: database.url, parser });
-  onTestFinished(() => mounted.close());
-  expect((await post(mounted.port, makeBody("evt_raw"))).status).toBe(200);
-  expect((await post(mounted.port, Buffer.alloc(2_000_000, 32))).status).toBe(413);
+it("takes the bytes that express.raw has read before, within the same limit, and never a body that was decoded", async () => {
+  const raw = express.raw({ type: () => true, limit: "4mb" });
+  const [mounted, decoding] = await Promise.all(
+    [raw, express.text({ type: () => true })].map((parser) => startReceiving({ url: database.url, parser })),
+  );
+  for (const each of [mounted!, decoding!]) onTestFinished(() => each.close());
+  expect((await post(mounted!.port, makeBody("evt_raw"))).status).toBe(200);
+  expect((await post(mounted!.port, Buffer.alloc(2_000_000, 32))).status).toBe(413);
+  expect((await post(decoding!.port, makeBody())).status).toBe(500);
+  const parsed = { source: "live", headers: { "content-type": "application/json" }, body: {} as never };
+  expect((await receiving.receiver.receive(parsed)).status).toBe(500);
   expect(await readInbox()).toEqual([expect.objectContaining({ event_id: "evt_raw" })]);
+  const fix = expect.stringMatching(
+    /^Something before the mirror has read the body.*express\.raw\(\)/,
+  ) as string;
+  const outcome = "body_already_read";
+  expect(decoding!.lines).toEqual([expect.objectContaining({ level: "error", outcome, fix })]);
 });

@@ -92,14 +92,6 @@ describe("retention removes old rows", () => {
     expect(await list("select seq as name from mirror.pending")).toEqual([]);
   });
 
-  it("of events, and a repeated delivery afterwards changes nothing", async () => {
-    await tell("evt_1", "A", 1);
-    await age();
-    await remove(events);
-    expect(await tell("evt_1", "A", 1)).toMatchObject([{ verdict: "duplicate" }]);
-    expect(await list("select reference as name from mirror.changes")).toEqual(["A"]);
-  });
-
   it("of events, and the history keeps their snapshots", async () => {
     const order = `{ "reference":"A",\n "é€😀": 1.10, "status":"created", "updatedAt":"${at(1)}" }`;
     const body = Buffer.from(`{"note":"ü","data": ${order} ,"type":"t","created":"${at(1)}"}`);

@@ -11,7 +11,8 @@ export function openLiveMirror({
   statementTimeoutMs = 20_000,
   ends = afterAll as (close: () => Promise<void>) => void,
 } = {}) {
-  return open((url) => makePool({ url, purpose: "test", max, statementTimeoutMs }), ends);
+  const patience = { statementTimeoutMs, connectTimeoutMs: 60_000 };
+  return open((url) => makePool({ url, purpose: "test", max, ...patience }), ends);
 }
 
 /** The same, with the pool that the worker and the poller have. */

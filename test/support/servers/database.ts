@@ -62,7 +62,9 @@ export async function openTestDatabase({
   ends = afterAll as (close: () => Promise<void>) => void,
 } = {}) {
   const database = await makeTestDatabase();
-  const pool = makePool({ url: database.url, purpose, max, statementTimeoutMs });
+  // A busy machine takes longer for a connection than the product waits.
+  const connectTimeoutMs = 60_000;
+  const pool = makePool({ url: database.url, purpose, max, statementTimeoutMs, connectTimeoutMs });
   ends(async () => {
     await pool.end();
     await database.drop();

@@ -23,17 +23,6 @@ afterEach(() => void vi.useRealTimers());
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index);
 
-it("applies a single event immediately, and events that arrive meanwhile together", async () => {
-  const { calls, apply } = makeHeldApply();
-  const jobs = [[1], [2], [3, 4], [5]].map((seqs) => apply(seqs));
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1]]);
-  calls[0]?.end();
-  await settle();
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2, 3, 4, 5]]);
-  calls[1]?.end();
-  await expect(Promise.all(jobs)).resolves.toHaveLength(4);
-});
-
 it("starts a second concurrent statement for 16 events, and never a third", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], range(100, 15), [2], range(200, 200)].map((seqs) => apply(seqs));

@@ -8,29 +8,16 @@ import { judgeAnswer } from "../../../src/outgoing/outgoingSend.ts";
 import { showAnswer, writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
-  const after = (status: number, isLast = false) => judgeAnswer({ kind: "answered", status }, isLast).result;
-
-  it.each([
-    [200, "delivered"],
-    [204, "delivered"],
-    [299, "delivered"],
-    [199, "pending"],
-    [300, "pending"],
-    [302, "pending"],
-    [404, "pending"],
-    [429, "pending"],
-    [503, "pending"],
-    [410, "dead"],
-  ])("%i means %s", (status, result) => {
-    expect(after(status)).toBe(result);
-    expect(after(status, true)).toBe(result === "delivered" ? "delivered" : "dead");
-  });
-
-  it("that failed is named by its kind", () => {
-    expect(judgeAnswer({ kind: "failed", code: "ECONNRESET" }, true)).toEqual({
-      outcome: "ECONNRESET",
-      result: "dead",
-    });
+  it("delivers with any 2xx, ends with 410, and otherwise is tried again until the last attempt", () => {
+    const judge = (status: number, isLast: boolean) =>
+      judgeAnswer({ kind: "answered", status }, isLast).result;
+    for (const status of [200, 204, 299])
+      expect([status, judge(status, false), judge(status, true)]).toEqual([status, "delivered", "delivered"]);
+    for (const status of [199, 300, 404, 429, 503])
+      expect([status, judge(status, false), judge(status, true)]).toEqual([status, "pending", "dead"]);
+    expect(judge(410, false)).toBe("dead");
+    const failed = { kind: "failed", code: "ECONNRESET" } as const;
+    expect(judgeAnswer(failed, true)).toEqual({ outcome: "ECONNRESET", result: "dead" });
   });
 
   it.each([

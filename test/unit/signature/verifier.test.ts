@@ -6,7 +6,8 @@ import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { distinct, makeSecrets } from "../../support/signing/signing.ts";
 
 const NOW = 1_700_000_000;
-const BODY = Buffer.from('{"id":"evt_1"}');
+/** Its signature in base64 has a character that base64url does not have. */
+const BODY = Buffer.from('{"id":"evt_3"}');
 const SECRETS = ["first secret of the test", "second secret of the test"];
 
 const hmac = (secret: string, text: string | Buffer) => createHmac("sha256", secret).update(text).digest();
@@ -42,6 +43,7 @@ const signFull = (id: string, time: string) => ({
 });
 const good = hex(SECRETS[0]!, BODY);
 const mac64 = hmac(SECRETS[0]!, BODY).toString("base64");
+const mac64url = mac64.replace("=", "").replaceAll("+", "-").replaceAll("/", "_");
 /** The character that ends in the same byte. */
 const WIDE = (digit: string) => String.fromCharCode(digit.charCodeAt(0) + 0x100);
 const accepted = (secretIndex = 0, id: string | null = null) => ({ valid: true, secretIndex, id });
@@ -68,32 +70,14 @@ describe("decodes a signature strictly", () => {
     ["base64 and junk behind it", base64, `${mac64}!!`, false],
     ["base64 with a space within", base64, mac64.replace(/^..../, "$& "), false],
     ["base64 padded twice", base64, `${mac64}=`, false],
-    ["base64url", base64url, hmac(SECRETS[0]!, BODY).toString("base64url"), true],
-    ["base64url with padding", base64url, `${hmac(SECRETS[0]!, BODY).toString("base64url")}=`, true],
+    ["base64 whose last character has bits that decoding drops", base64, mac64.replace(/U=$/, "V="), false],
+    ["base64url as base64", base64, mac64url, false],
+    ["base64 as base64url", base64url, mac64, false],
+    ["base64url", base64url, mac64url, true],
+    ["base64url with padding", base64url, `${mac64url}=`, true],
     ["the digest of another length", { ...plain, algorithm: "hmac-sha512" }, good, false],
   ])("%s", (_what, scheme, signature, valid) => {
     expect(verifyWith(scheme, { "x-sig": signature }).valid).toBe(valid);
-  });
-
-  it("refuses the other base64 alphabet, wherever the two differ", () => {
-    let differing = 0;
-    for (let count = 0; differing < 3; count += 1) {
-      const body = Buffer.from(`body ${count}`);
-      const standard = hmac(SECRETS[0]!, body).toString("base64");
-      if (!/[+/]/.test(standard)) continue;
-      differing += 1;
-      const other = standard.replaceAll("+", "-").replaceAll("/", "_");
-      expect(verifyWith(base64, { "x-sig": other }, NOW, body)).toEqual(refused("signature_malformed"));
-      expect(verifyWith(base64url, { "x-sig": standard }, NOW, body)).toEqual(refused("signature_malformed"));
-    }
-  });
-
-  it("refuses base64 whose last character has bits that decoding drops", () => {
-    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const last = alphabet.indexOf(mac64[42]!);
-    const twin = `${mac64.slice(0, 42)}${alphabet[last ^ 1]}=`;
-    expect(Buffer.from(twin, "base64")).toEqual(Buffer.from(mac64, "base64"));
-    expect(verifyWith(base64, { "x-sig": twin })).toEqual(refused("signature_malformed"));
   });
 });
 
@@ -138,11 +122,6 @@ describe("with public keys, whose checks take milliseconds for a long body", () 
     };
     expect(verify(1)).toEqual(accepted(0, "evt_1"));
     expect(verify(2)).toEqual(refused("too_many_signatures"));
-  });
-
-  it("limits the size of bodies; an HMAC has no such limit", () => {
-    const github = loadVerifier({ scheme: loadScheme("github"), secrets: SECRETS });
-    expect([verifier.bodyBytesMax, github.bodyBytesMax]).toEqual([131_072, Infinity]);
   });
 });
 
