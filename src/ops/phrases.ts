@@ -13,6 +13,11 @@ export function describeCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** "1,234 bytes", "1 byte". */
+export function countOf(count: number, noun: string): string {
+  return `${describeCount(count)} ${count === 1 ? noun : `${noun}s`}`;
+}
+
 /** Writes a count that stopped at COUNT_MAX + 1. */
 export function describeBoundedCount(count: number): string {
   return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
@@ -44,7 +49,15 @@ const COMMAND = /`((?:'[^']*'|\\[^`]|[^`'\\])*)`/;
 /** A sentence with commands between backticks, and with instants as ISO 8601, which are shown as all other times. */
 export function renderSentence(text: string): Html {
   const parts = text.split(COMMAND);
-  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : renderInstants(part)))}`;
+  return html`${parts.map((part, index) => (index % 2 === 1 ? renderCommand(part) : renderInstants(part)))}`;
+}
+
+/** A command wraps between its words, and not behind the hyphens of an option. */
+function renderCommand(command: string): Html {
+  const words = command
+    .split(/(--[\w-]+)/)
+    .map((word, index) => (index % 2 === 1 ? html`<span class="nowrap">${word}</span>` : word));
+  return html`<code>${words}</code>`;
 }
 
 function renderInstants(text: string): Html {
@@ -64,7 +77,7 @@ export function renderFreshness(sources: readonly Standing[]): Html {
     .map((source) => html`<li>${renderOld(source, sources.length > 1)}</li> `);
   const more =
     old.length > named.length &&
-    html`<li>and of ${old.length - named.length} more <a href="/ops#sources">sources</a></li>`;
+    html`<li>and of <a href="/ops#sources">${countOf(old.length - named.length, "more source")}</a></li>`;
   return html`<div class="freshness">
     ${
       old.length === 0

@@ -139,7 +139,8 @@ function describeWebhooks(source: Standing, paint: Paint): string {
   if (style === undefined) return words;
   const rate = lossRate({ lost, announced });
   const share = rate === null ? "" : ` (${(rate * 100).toFixed(1)} %)`;
-  const since = webhooks === "stopped" ? `; ${lostSinceLastEvent} changes since the last event` : "";
+  const since =
+    webhooks === "stopped" ? `; ${countOf(lostSinceLastEvent, "change")} since the last event` : "";
   const text = `${words}: ${lost} lost${share}, ${announced} announced in 24 h${since}`;
   return style === "plain" ? text : paint(style, text);
 }

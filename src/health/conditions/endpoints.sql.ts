@@ -1,6 +1,6 @@
 import type { Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Rule } from "./condition.ts";
+import { describeCount, type Rule } from "./condition.ts";
 
 /** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
@@ -37,7 +37,8 @@ export function describeEndpoint(endpoint: OutgoingEndpoint): string {
   if (pausedAt !== null) return "paused by a person";
   if (unlistedSince !== null) return "not listed by a running worker";
   if (disputed) return "listed differently by two workers";
-  if (failuresInRow > 0) return `failed ${failuresInRow} ${failuresInRow === 1 ? "time" : "times"} in a row`;
+  if (failuresInRow > 0)
+    return failuresInRow === 1 ? "failed once" : `failed ${failuresInRow} times in a row`;
   return endpoint.late ? "late" : "ok";
 }
 
@@ -102,7 +103,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     holds: isFailing,
     since: dueSince,
     cause: ({ endpointId, failuresInRow, pending }) =>
-      `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
+      `Webhooks to ${endpointId} fail: ${describeCount(pending, "message waits", "messages wait")} after ${describeCount(failuresInRow, "failed attempt")}.`,
   },
   {
     name: "OrderMirrorOutgoingGivenUp",
@@ -117,7 +118,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     holds: ({ dead }) => dead > 0,
     since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
     cause: ({ endpointId, dead }) =>
-      `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
+      `${describeCount(dead, "webhook")} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
   },
   {
     name: "OrderMirrorOutgoingLate",
@@ -136,7 +137,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     since: dueSince,
     cause: ({ endpointId, unlistedSince, pending }) =>
       unlistedSince === null
-        ? `A change for ${endpointId} was not delivered yet, with ${pending} messages waiting.`
+        ? `A change for ${endpointId} was not delivered yet, with ${describeCount(pending, "message")} waiting.`
         : `A change for ${endpointId} is not delivered: no running worker lists it.`,
     fix: ({ endpointId, unlistedSince }) =>
       unlistedSince === null
@@ -155,7 +156,8 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     button: "outgoing-resume",
     holds: ({ pausedAt }) => pausedAt !== null,
     since: ({ pausedAt }) => toInstant(pausedAt),
-    cause: ({ endpointId, pending }) => `Webhooks to ${endpointId} are paused; ${pending} wait.`,
+    cause: ({ endpointId, pending }) =>
+      `Webhooks to ${endpointId} are paused; ${describeCount(pending, "message waits", "messages wait")}.`,
   },
   {
     name: "OrderMirrorOutgoingNotListed",

@@ -14,7 +14,7 @@ import {
 } from "../../html/parts.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import { readField, sendRefusal, sendPage } from "../page.ts";
-import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
+import { countOf, linkOrder, renderSentence } from "../phrases.ts";
 import { HARMLESS_HEADERS } from "../../receive/admission.ts";
 import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
 import { readEvents, type ReceivedEvent } from "./receivedEvents.sql.ts";
@@ -55,7 +55,7 @@ function renderEvent(event: ReceivedEvent): Html {
       Received: renderInstant(receivedAt),
       "Verified by": `secret ${secretIndex + 1} of the source`,
       "Inbox position": seq,
-      Size: `${describeCount(body.length)} bytes`,
+      Size: countOf(body.length, "byte"),
       State: isPending ? "waiting for a worker" : "decided",
     })}
     <h2>Decisions</h2>
@@ -121,7 +121,7 @@ function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt
           ${renderFacts({
             Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
             Address: renderName(target.split("?", 1)[0] ?? ""),
-            Size: `${describeCount(body.length)} bytes`,
+            Size: countOf(body.length, "byte"),
           })}
           ${renderFields([...hideValues(headers), ...(redactDocument(body.toString(), "event") ?? [])])}
         </details>`,
@@ -140,6 +140,6 @@ function hideValues(headers: NodeJS.Dict<string[]>) {
     path,
     value: HARMLESS_HEADERS.includes(path)
       ? values.join(", ")
-      : `hidden, ${values.join(", ").length} characters`,
+      : `hidden, ${countOf(values.join(", ").length, "character")}`,
   }));
 }

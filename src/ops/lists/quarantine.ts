@@ -33,7 +33,7 @@ import {
   type Page,
   type Viewer,
 } from "../page.ts";
-import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
+import { countOf, describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { ORDER, SOURCE, sentence, serveList, text, time, type List, type ListPage } from "./list.ts";
 
 const NUMBER = /^\d{1,18}$/;
@@ -240,7 +240,7 @@ function renderQuarantined(input: QuarantinedInput, viewer: Viewer): Page {
     <p>${mend}</p>
     ${renderEnd(input)} ${mayAct(viewer) && renderDeeds(input)}
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
-    <p class="dim">${describeCount(input.body.length)} bytes</p>
+    <p class="dim">${countOf(input.body.length, "byte")}</p>
     ${renderFields(redactDocument(input.body.toString(), eventId === null ? "order" : "event"))}
     <p><a href="/ops/quarantine?reason=${encodeURIComponent(reason)}">All of this kind</a></p>`;
   return { title: `Quarantine ${quarantineId}`, body, section: "quarantine" };

@@ -19,7 +19,7 @@ import {
   type UnannouncedChange,
 } from "../../orders/orderStory.sql.ts";
 import { mayAct, readField, sendRefusal, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
-import { linkEvent, renderFreshness } from "../phrases.ts";
+import { countOf, linkEvent, renderFreshness } from "../phrases.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { readMoment, renderDelivery, type Moment } from "./delivery.ts";
 import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.ts";
@@ -129,7 +129,7 @@ function renderMarks({ timeline, around }: OrderStory): Html {
       again to see which is right.
     </p>`
   }
-  ${lost > 0 && html`<p><span class="warn">${lost} lost</span>: events that never arrived; reads repaired the order.</p>`}
+  ${lost > 0 && html`<p><span class="warn">${countOf(lost, "event")} lost</span>: never arrived; reads repaired the order.</p>`}
   ${
     quarantined.length > 0 &&
     html`<p>
@@ -225,7 +225,7 @@ function isUsual({ verdict, reason, conflict }: TimelineEntry): boolean {
 function renderDiff({ raw, verdict, previousStatus }: TimelineEntry, before: string | null): Html {
   const changes = raw === null ? [] : diffSnapshots(before, raw);
   if (changes.length === 0) return html``;
-  const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
+  const many = countOf(changes.length, "field");
   const isFirst = verdict === "applied" && previousStatus === null;
   const alone = isFirst ? "the first known state" : "the state before it is not shown";
   return html`<details class="decision">

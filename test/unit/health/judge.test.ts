@@ -215,6 +215,15 @@ it.each<Pair<Facts>>([
   expect(firing({}, wrong)).toEqual([name]);
 });
 
+it.each([
+  [1, "Webhooks to erp fail: 1 message waits after 1 failed attempt.", "1 webhook to erp was given up."],
+  [2, "Webhooks to erp fail: 2 messages wait after 2 failed attempts.", "2 webhooks to erp were given up."],
+])("counts %i of an endpoint as such", (count, ...sentences) => {
+  const failing = { ...LATE, pending: count, failuresInRow: count, dead: count, oldestDeadAt: at(5) };
+  const { holding } = judge(makeFacts({}, { endpoints: [{ ...IDLE, ...failing }] }));
+  expect(holding.map(({ cause }) => cause).toSorted()).toEqual(sentences.toSorted());
+});
+
 it("reports only the pause while polling is paused", () => {
   const old = { polledThrough: ago(9_000), safeThrough: ago(9_100), lastCycleEndedAt: ago(9_000) };
   const stopped = { ...old, leader: null, leaderlessSince: ago(9_000), ...failing("away", 9_000) };

@@ -54,8 +54,8 @@ it("an order's address can contain any reference", () => {
 });
 
 it("shows text between backticks as code, and nothing as markup", () => {
-  expect(renderSentence("Run `order-mirror <x>`, or wait.").markup).toBe(
-    "Run <code>order-mirror &lt;x&gt;</code>, or wait.",
+  expect(renderSentence("Run `order-mirror <x> --yes`, or wait.").markup).toBe(
+    'Run <code>order-mirror &lt;x&gt; <span class="nowrap">--yes</span></code>, or wait.',
   );
 });
 
