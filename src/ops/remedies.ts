@@ -54,14 +54,14 @@ const REMEDIES = {
     of: "source",
     button: "Read the gaps now",
     action: "read_gaps",
-    done: "The gaps are requested; the poller reads them next.",
+    done: "The gaps are requested; the poller reads them next, or once polling is resumed.",
     apply: requestGaps,
   },
   reread: {
     of: "source",
     button: "Read these orders again now",
     action: "reread",
-    done: "These orders are due now; the poller reads them next.",
+    done: "These orders are due now; the poller reads them next, or once polling is resumed.",
     apply: retryExceptionsNow,
   },
   "outgoing-pause": {
@@ -84,7 +84,7 @@ const REMEDIES = {
     of: "endpoint",
     button: "Send these messages again",
     action: "retry_endpoint",
-    done: "The messages that were given up wait again, and are due now.",
+    done: "The messages that were given up wait again; they are sent now, or once the endpoint is resumed.",
     apply: (pool, endpointId) => sendNow(pool, endpointId, "dead"),
   },
   "outgoing-now": {
@@ -98,7 +98,7 @@ const REMEDIES = {
     of: "endpoint",
     button: "Send a test",
     action: "test_endpoint",
-    done: "A test waits and is due now; its message shows how it ends.",
+    done: "A test waits; it is sent now, or once the endpoint is resumed, and its message shows how it ends.",
     apply: async (pool, endpointId) => Number(await planTest(pool, endpointId)),
   },
   "outgoing-remove": {
@@ -129,9 +129,9 @@ export function makeRemedyRoutes(pool: Pool): Router {
 
 /** Sentences of what other pages do: processing again, dismissing, and reading one order. */
 const OTHER_DEEDS: Readonly<Record<string, string>> = {
-  retry: "They are processed again; what still fails returns under a new number.",
+  retry: "To be processed again; what still fails returns under a new number.",
   dismiss: "Dismissed: no more alerts; what it says is still missing in the mirror.",
-  refetch: "The order is read next.",
+  refetch: "The order is read next, or once polling is resumed.",
 };
 
 /**

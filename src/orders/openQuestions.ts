@@ -10,13 +10,17 @@ export interface WaitingRead {
   readonly attempts: number;
   /** The last read was answered `order_not_found`, which a second one must confirm. */
   readonly isMissed: boolean;
+  /** A person paused polling of its source. */
+  readonly isPaused: boolean;
 }
 
 /** Says what an order's single read waits for. */
-export function describeWaitingRead({ ageSeconds, waitSeconds, attempts, isMissed }: WaitingRead): string {
+export function describeWaitingRead(read: WaitingRead): string {
+  const { ageSeconds, waitSeconds, attempts, isMissed, isPaused } = read;
   const tried = attempts === 0 ? "" : `, tried ${attempts === 1 ? "once" : `${attempts} times`} so far`;
   const missed = isMissed ? ", and the provider answered that there is no such order" : "";
-  const next = waitSeconds > 0 ? `not before ${describeSpan(waitSeconds)} have passed` : "in its next cycle";
+  const due = waitSeconds > 0 ? `not before ${describeSpan(waitSeconds)} have passed` : "in its next cycle";
+  const next = isPaused ? "once polling is resumed" : due;
   return `Waiting for a single read: requested ${describeAge(ageSeconds)}${tried}${missed}; the poller does it ${next}.`;
 }
 

@@ -35,7 +35,8 @@ export async function readOrderSurroundings(
        case when r.reference is not null then json_build_object(
          'ageSeconds', extract(epoch from clock_timestamp() - r.requested_at),
          'waitSeconds', extract(epoch from r.next_attempt_at - clock_timestamp()),
-         'attempts', r.attempts, 'isMissed', r.missed_at is not null) end as "waitingRead",
+         'attempts', r.attempts, 'isMissed', r.missed_at is not null,
+         'isPaused', (select paused_at is not null from mirror.sources where source_id = $1)) end as "waitingRead",
        array(select quarantine_id::text from mirror.quarantine
          where source_id = $1 and reference = $2 and state = 'open' order by quarantine_id desc limit 20) as "quarantineIds",
        coalesce((select json_agg(json_build_object('version', version::text, 'state', state))

@@ -101,8 +101,12 @@ describe("an order's page", () => {
       const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(page) ?? [];
       const { to } = await post(action.replaceAll("&amp;", "&"), {}, { from: address });
       expect(to?.startsWith(address)).toBe(true);
-      expect((await read(to ?? "")).text).toContain(`✔ ${reference}: The order is read next.`);
-      expect((await read(address)).text).toMatch(/Waiting for a single read: requested \d+ s ago;/);
+      expect((await read(to ?? "")).text).toContain(`✔ ${reference}: The order is read next,`);
+      const waiting = / Waiting for a single read: requested \d+ s ago; the poller does it ([^.]+)\./;
+      expect(waiting.exec((await read(address)).text)?.[1]).toBe("in its next cycle");
+      await pool.query("update mirror.sources set paused_at = now()");
+      expect(waiting.exec((await read(address)).text)?.[1]).toBe("once polling is resumed");
+      await pool.query("update mirror.sources set paused_at = null");
       await pool.query(`update mirror.refetches set attempts = 1, missed_at = 1,
         next_attempt_at = clock_timestamp() + interval '90 min'`);
       const missed = (await read(address)).text;
