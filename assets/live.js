@@ -109,6 +109,8 @@
       for (const [name] of empty) formData.delete(name);
     }),
   );
+  /* On a phone the names of the pages are wider than the window. */
+  document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea")) return;
