@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Files that take half a minute or more. If they began last, all workers but one would wait at the end of a run. */
+/** Files that take half a minute or more. If they began last, all workers but one would wait for them. */
 const LONG = [
   "test/integration/ops/opsBrowser.test.ts",
   "test/integration/poll/proof/everyChange.test.ts",
@@ -20,23 +20,18 @@ const LONG = [
   "test/e2e/production/roles.test.ts",
 ];
 
+/** Those of most waiting first, so that the computing ones fill the gaps at the end. */
+const PROJECTS = ["e2e", "contract", "integration", "unit"];
+
 /**
- * Long files first, then project by project, and in each Vitest's own sequence, which is by file size when there is no
+ * Project by project, in each the long files first and then Vitest's own sequence, which is by file size when there is no
  * cache of durations. Vitest keeps a process, with the modules that it has loaded, only for a next file of the same
- * project: with projects mixed, nearly every file would start a process and load the program again.
+ * project: each change of the project starts a process and loads the program again.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification) => LONG.some((file) => moduleId.endsWith(file));
-    return [
-      ...groupByProject(sorted.filter(isLong)),
-      ...groupByProject(sorted.filter((file) => !isLong(file))),
-    ];
+    const rank = ({ project, moduleId }: TestSpecification) =>
+      PROJECTS.indexOf(project.name) * 2 + (LONG.some((file) => moduleId.endsWith(file)) ? 0 : 1);
+    return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
   }
-}
-
-function groupByProject(files: readonly TestSpecification[]): TestSpecification[] {
-  const projects = [...new Set(files.map(({ project }) => project.name))];
-  return projects.flatMap((name) => files.filter(({ project }) => project.name === name));
 }
