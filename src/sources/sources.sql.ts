@@ -101,16 +101,20 @@ export async function adoptSource(
   given: { sourceId: string; provider: string; baseUrl: string; person: string },
 ): Promise<Adoption | undefined> {
   const { rows } = await pool.query<Adoption>(
-    `with adopted as (
+    `with before as materialized (
+       select source_id, provider as former, refused_branches from mirror.sources
+       where source_id = $1 and (provider is distinct from $2 or refused_branches is not null) for update
+     ), free as (
+       -- Locks the lease of its poller. A poller that has just taken it is seen, also after a wait for the lock; one that
+       -- would take it waits, and then finds the other provider.
+       insert into mirror.leases as lease (name, holder, fence, expires_at, server)
+       select 'poll:' || source_id, $4, 0, clock_timestamp(), mirror.server_identity() from before
+       on conflict (name) do update set fence = lease.fence + 1 where lease.expires_at <= clock_timestamp()
+       returning name
+     ), adopted as (
        update mirror.sources s set provider = $2, base_url = $3, branch_ids = '{}', refused_branches = null,
          branches_read_at = null, created_at = clock_timestamp()
-       from (select source_id, provider as former, refused_branches from mirror.sources where source_id = $1 for update)
-         as before
-       where s.source_id = before.source_id
-         and (before.former is distinct from $2 or before.refused_branches is not null)
-         and not exists (
-           select from mirror.leases where name = 'poll:' || $1 and expires_at > clock_timestamp()
-         )
+       from before, free where s.source_id = before.source_id
        returning s.source_id, before.former, before.refused_branches
      ), extent as (
        select a.source_id, count(*) as orders, min(o.version) as since

@@ -1,15 +1,18 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
+import { beginPolling } from "../../../src/poll/pollState.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, nameProvider, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
+import { adoptSource } from "../../../src/sources/sources.sql.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
 import { insertOrder, orderText, putIntoInbox } from "../../support/mirror/orders.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { asPool, beside, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import {
@@ -230,6 +233,20 @@ it("source adopt drops the proofs of the former provider and asks for the remain
   expect(requests).toEqual([{ state: "cancelled" }, { state: "running" }]);
   expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
   expect(await countOrders("SANDBOX-%")).toBe(2);
+});
+
+it("is not adopted while a poller begins to lead it", async () => {
+  await record(sourceAt(FORMER));
+  const lead = async (client: { query: (...given: never[]) => unknown }) => {
+    const connection = asPool(client);
+    const lease = await acquireLease(connection, { name: "poll:live", holder: "test", ttlMs: 60_000 });
+    await beginPolling(connection, lease!, { sourceId: "live", historySince: 1n, polledThrough: 2n });
+  };
+  const other = "https://api.other.example";
+  const given = { sourceId: "live", provider: other, baseUrl: other, person: "test" };
+  expect(await beside(pool, lead, () => adoptSource(pool, given))).toBeUndefined();
+  await pool.query("update mirror.leases set expires_at = clock_timestamp()");
+  expect(await adoptSource(pool, given)).toMatchObject({ former: FORMER });
 });
 
 it("source adopt forgets what the events of the former provider announced", async () => {
