@@ -211,7 +211,9 @@ it("what a restore loses is named by doctor, and restored by migrate --roles", a
   expect(report).toContain("Run `order-mirror migrate --roles` as the owner of the database.");
   await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
   expect(await listLostSettings(administrator)).toEqual([]);
-  expect(await doctor()).not.toContain("lost settings");
+  const sound = await doctor();
+  expect(sound).not.toMatch(/lost settings|The check failed/);
+  expect(sound).toContain("mirror_web has the rights of order_mirror_web.");
 });
 
 it("a second mirror on the server, which gave no roles rights, has lost nothing", async () => {
@@ -261,16 +263,4 @@ it("a process on the embedded server has its own login with exactly the rights o
   await administrator.query("call mirror.prepare_reader()");
   await pool.query("create temporary table moved (a int)");
   await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
-});
-
-it("doctor checks the rights of its login", async () => {
-  const findings = async (login: string) => {
-    const { stdout } = await runCommand(["doctor", "--json"], { databaseUrl: urlOf(login) });
-    const report = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };
-    expect(report.findings.filter(({ sentence }) => sentence.includes("The check failed"))).toEqual([]);
-    return report.findings.filter(({ check }) => check === "login");
-  };
-  expect(await findings("mirror_web")).toMatchObject([
-    { level: "ok", sentence: "mirror_web has the rights of order_mirror_web." },
-  ]);
 });

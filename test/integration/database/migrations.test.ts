@@ -146,16 +146,14 @@ describe("an unexpected schema is reported", () => {
     }
     const { stdout } = await runCommand(["doctor"], { databaseUrl: url });
     expect(stdout).toContain(sentence);
+    expect(stdout).not.toContain("The check failed");
 
     await query("drop table order_mirror_migration_runs");
     const other = "The database holds a mirror that another program or another make of order-mirror created.";
-    for (const args of [["migrate"], ["status"], ["up"]]) {
+    for (const args of [["status"], ["up"]]) {
       const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
       expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(other)]);
       expect(stderr).toContain("polling fills it again");
     }
-    const examined = await runCommand(["doctor"], { databaseUrl: url });
-    expect(examined.stdout).toContain(other);
-    expect(examined.stdout).not.toContain("The check failed");
   });
 });

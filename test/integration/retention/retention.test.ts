@@ -1,36 +1,25 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
 import { readFeed } from "../../../src/api/feedReader.ts";
-import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder, type TestPass } from "../../support/mirror/retention.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/tables.ts";
 
-const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
-
-await addSource(pool, "live");
+const { pool, apply, tell: tellLive } = await openLiveMirror();
+const { applyEvents } = apply;
 await addSource(pool, "test");
-
-const modes = new Map([
-  ["live", "live"],
-  ["test", "live"],
-] as const);
-const applyEvents = (seqs: readonly number[]) =>
-  makeApply({ pool, logger: silentLogger, modes }).applyEvents(seqs);
+const ofTest = makeObserver(pool, makeLiveApply(pool, "test"));
 
 describe("retention removes old rows", () => {
   beforeEach(async () => {
     await pool.query(EMPTY_MIRROR);
   });
 
-  const put = (eventId: string, body: Buffer, sourceId = "live") =>
-    putIntoInbox(pool, [{ sourceId, eventId, body }]);
-  const tell = async (eventId: string, reference: string, version: number, sourceId = "live") => {
-    const order = { reference, updatedAt: at(version), status: version > 1 ? "picked_up" : "created" };
-    return applyEvents(await put(eventId, makeEventBody({ id: eventId, order }), sourceId));
-  };
+  const put = (eventId: string, body: Buffer) => putIntoInbox(pool, [{ eventId, body }]);
+  const tell = (eventId: string, reference: string, version: number) =>
+    tellLive({ reference, updatedAt: at(version), status: `status ${version}` }, { eventId });
   const age = (span = "10 days") =>
     pool.query(`
       update mirror.inbox set received_at = received_at - interval '${span}';
@@ -106,7 +95,7 @@ describe("retention removes old rows", () => {
   });
 
   it("of the feed, and every reader within the removed rows must start again", async () => {
-    await tell("evt_t", "T", 1, "test");
+    await ofTest.tell({ reference: "T", updatedAt: at(1) }, { sourceId: "test" });
     const readEnd = async (sourceId: string) =>
       (await readFeed(pool, { sourceId, after: "latest", limit: 10 })).next;
     const quiet = await readEnd("test");

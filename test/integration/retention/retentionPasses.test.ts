@@ -60,7 +60,7 @@ describe("a pass through the history", () => {
         await expectPass(3);
         expect(await removeFromHistory()).toMatchObject({ removed: 0 });
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 });
