@@ -4,10 +4,12 @@
  * Exits with 1 when a variant is not detected.
  */
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { editsOf, testOf, VARIANTS, type Variant } from "./variants.ts";
+import { VARIANTS } from "./flaws.ts";
+import { plant, testOf, type Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 /** What a copy does without, or links to. */
@@ -41,21 +43,15 @@ async function runTests(tree: string, file: string, tests: readonly string[]): P
 }
 
 async function withFlaw<Result>(tree: string, variant: Variant, run: () => Promise<Result>): Promise<Result> {
-  const before = new Map<string, string>();
+  const place = (file: string) => path.join(tree, "src", file);
+  const read = (file: string) => readFileSync(place(file), "utf8");
+  const changed = plant(variant, read);
+  const before = [...changed.keys()].map((file) => [file, read(file)] as const);
   try {
-    for (const { in: file, find, replace = "" } of editsOf(variant)) {
-      const place = path.join(tree, "src", file);
-      const source = await readFile(place, "utf8");
-      if (!before.has(place)) before.set(place, source);
-      if (source.split(find).length !== 2) throw new Error(`src/${file} does not hold once: ${find}`);
-      await writeFile(
-        place,
-        source.replace(find, () => replace),
-      );
-    }
+    for (const [file, text] of changed) await writeFile(place(file), text);
     return await run();
   } finally {
-    for (const [place, source] of before) await writeFile(place, source);
+    for (const [file, text] of before) await writeFile(place(file), text);
   }
 }
 

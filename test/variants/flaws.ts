@@ -1,0 +1,268 @@
+import type { Variant } from "./variants.ts";
+
+/**
+ * Flaws that such a mirror is likely to have, where what must notice them is drawn at random, happens at the same time, or
+ * is only a part of its test. A test that makes the very case shows itself what it notices.
+ */
+export const VARIANTS: readonly Variant[] = [
+  {
+    flaw: "no dedupe: every delivery is an event of its own",
+    in: "receive/admission.ts",
+    find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
+    replace:
+      "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
+    by: "integration/receive/receive: accepts the same event again, without a second row or notification",
+  },
+  {
+    flaw: ">= for > in the guard in SQL",
+    in: "apply/applyBatch.sql.ts",
+    find: "${keyOf(incoming)} > ${keyOf(stored)}",
+    replace: "${keyOf(incoming)} >= ${keyOf(stored)}",
+    and: {
+      in: "apply/applyBatch.sql.ts",
+      find: "then ${stored.row}.settled and",
+      replace: "then false and",
+    },
+    by: "integration/apply/guard: the guard in SQL agrees with its model on any sequence of observations",
+  },
+  {
+    flaw: "the same state with fewer digits is another one",
+    in: "apply/applyBatch.sql.ts",
+    find: "`${one}.hash = ${other}.hash and mirror.same_instant(${one}.version, ${other}.version)`",
+    replace: "`${one}.hash = ${other}.hash and ${one}.version = ${other}.version`",
+    by: "integration/poll/proof/proofSchedules: ends as the provider on",
+  },
+  {
+    flaw: "a claim wins over a later read",
+    in: "domain/order/observation.ts",
+    find: "  if (horizon !== null) return horizon;",
+    by: "unit/domain/claimsAndReads: a read beyond the margin of every observation produces the state that the provider shows",
+  },
+  {
+    flaw: "a stored horizon ahead of the present counts",
+    in: "apply/applyBatch.sql.ts",
+    find: '{ row: "o", horizon: unlessAhead("o.horizon") }',
+    replace: '{ row: "o", horizon: "o.horizon" }',
+    by: "integration/apply/guard: the guard in SQL agrees with its model on any sequence of observations",
+  },
+  {
+    flaw: "the provider's clock is believed whatever it says",
+    in: "provider/providerClock.ts",
+    find: "ours === undefined || distance(origin, ours) <= TRUST",
+    replace: "ours === undefined || origin !== undefined",
+    by: "integration/poll/pollHostile: keeps polling through every kind of bad answer, and is complete again soon after each",
+  },
+  {
+    flaw: "a horizon without a margin",
+    in: "domain/order/observation.ts",
+    find: "  return addSeconds(requestedAt, -marginSeconds);",
+    replace: "  return addSeconds(requestedAt, -0 * marginSeconds);",
+    by: "unit/domain/claimsAndReads: nothing within the margin is ever refuted, so a true event survives a lagging read",
+  },
+  {
+    flaw: "a contradiction by a concurrent writer goes unnoticed",
+    in: "apply/applyBatch.sql.ts",
+    find: "conflict and not resolved or lost as doubtful",
+    replace: "conflict and not resolved as doubtful",
+    by: "integration/apply/apply: that contradict each other request a refetch even when they are decided concurrently",
+  },
+  {
+    flaw: "a list that omits known orders is proof",
+    in: "poll/coverage.sql.ts",
+    find: "  where cardinality(w.omitted) > 0 or ",
+    replace: "  where ",
+    by: "integration/poll/pollLedger: proves nothing and asks for it, until it is gone",
+  },
+  {
+    flaw: "one answer decides that an order is gone",
+    in: "apply/absence.sql.ts",
+    find: "      when $6::bigint is null or known.horizon is not null and known.observed_at > $6 then 'missing'",
+    replace: "      when $6::bigint is null and false then 'missing'",
+    and: {
+      in: "apply/absence.sql.ts",
+      find: "      when not $7::boolean or not exists (",
+      replace: "      when not $7::boolean and false and not exists (",
+    },
+    by: "integration/apply/absence: takes nothing away with one answer, nor with two that an outage explains",
+  },
+  {
+    flaw: "acknowledges before the commit",
+    in: "receive/receiver.ts",
+    find: "const { seq } = await store(event);",
+    replace: "void store(event).catch(() => undefined);\n    const seq = 1;",
+    by: "integration/receive/receiveOutage: while the inbox cannot be written answers 200 only once the event is committed",
+  },
+  {
+    flaw: "treats a failed commit as stored",
+    in: "receive/groupCommit.ts",
+    find: 'failAll(batch, new UnavailableError("The inbox could not be written.", { cause: error }));',
+    replace: "finishStored(batch, []);",
+    by: "unit/receive/groupCommitModel: reports only stored events as stored, keeps its limits, and answers each once, in any sequence of events",
+  },
+  {
+    flaw: "a walk from offset to offset",
+    in: "domain/window/scan.ts",
+    find: "if (scan.offset > 0 && !overlapsPreviousPage(scan, rows)) return stepFurtherBack(scan);",
+    and: {
+      in: "domain/window/scan.ts",
+      find: "scan: { offset: end - stepBack, end,",
+      replace: "scan: { offset: end, end,",
+    },
+    by: "unit/domain/walkAgainstNastyProvider: a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
+  },
+  {
+    flaw: "assumes that a list is sorted without a check",
+    in: "domain/window/scan.ts",
+    find: 'if (direction === "unsorted") return { kind: "lost" };',
+    replace: 'if (direction === "unsorted") return { kind: "read" };',
+    by: "unit/domain/walkAgainstNastyProvider: a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
+  },
+  {
+    flaw: "a walked window is a proof at once",
+    in: "poll/coverage.sql.ts",
+    find: "safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),",
+    replace:
+      "safe_through = greatest(p.safe_through, (select upper(span) from run where $6::bigint is not null)),",
+    by: "integration/poll/pollLedger: the ledger makes proofs of walked windows only with a head sweep that reaches back to their end",
+  },
+  {
+    flaw: "an open window is read in whatever direction its pages have",
+    in: "domain/window/walk.ts",
+    find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range, rows);',
+    by: "unit/domain/walkAgainstNastyProvider: a walk over the pages of a nasty provider shows every order that was there when it began, if the window has no end and it is proved",
+  },
+  {
+    flaw: "an unsorted batch",
+    in: "domain/order/observation.ts",
+    find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
+    by: "unit/domain/observation: fold keeps the greatest of each order, once, in a fixed sequence",
+  },
+  {
+    flaw: "versions as Date",
+    in: "domain/order/instant.ts",
+    find: 'return BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
+    replace:
+      "return instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
+    by: "unit/domain/instant: formatInstant is parsed back exactly",
+  },
+  {
+    flaw: "a signature over the parsed and rewritten body",
+    in: "receive/admission.ts",
+    find: "const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });",
+    replace:
+      "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: headers, body: rewritten, nowSeconds });",
+    by: "integration/receive/receive: accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
+  },
+  {
+    flaw: "a lease without a fence",
+    in: "database/leases.sql.ts",
+    find: "  where ${IS_HELD}\n  for share",
+    replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
+    by: "integration/poll/leadership: has one holder at a time and lets nobody else renew, write or release, in any sequence of events",
+  },
+  {
+    flaw: "a pace that counts from the start of a request, not from its answer",
+    in: "provider/budget.ts",
+    find: "await send().then(resolve, reject);",
+    replace: "void send().then(resolve, reject);",
+    by: "unit/provider/budget: stay within every policy in every sliding window of the provider, are all sent, and the more urgent of a policy first",
+  },
+  {
+    flaw: "an abandoned statement keeps waiting on the server",
+    in: "database/database.ts",
+    find: "  cancelAbandoned(pool);\n",
+    replace: "  void cancelAbandoned;\n",
+    by: "integration/receive/synchronousStandby: a stalled standby uses no more connections than a pool has",
+  },
+  {
+    flaw: "a duplicate that no standby has is acknowledged",
+    in: "receive/inbox.sql.ts",
+    find: "where (select count(*) from stored) < cardinality",
+    replace: "where false and (select count(*) from stored) < cardinality",
+    by: "integration/receive/synchronousStandby: a stalled standby uses no more connections than a pool has",
+  },
+  {
+    flaw: "keeps the pages of a window in memory",
+    in: "poll/sweeps/windows.ts",
+    find: "  const elements = walk.fresh",
+    replace:
+      "  ((globalThis as { kept?: unknown[] }).kept ??= []).push(page);\n  const elements = walk.fresh",
+    by: "e2e/edge/largeOrders: a poller whose heap is smaller than a window reads and proves it all the same",
+  },
+  {
+    flaw: "a key of another organization goes unnoticed",
+    in: "sources/recordBranches.sql.ts",
+    find: "or s.branch_ids && shown.ids",
+    replace: "or true",
+    by: "integration/sources/otherOrganization: tolerates an empty list of branches, a failing request, and branches that come and go",
+  },
+  {
+    flaw: "a feed by position alone",
+    in: "changes/changeFeed.sql.ts",
+    find: " and c.position <= $5::bigint",
+    replace: " and $5::bigint is not null",
+    by: "integration/changes/changeFeed: a transaction that is still open hides its own change and later ones, but no earlier one",
+  },
+  {
+    flaw: "concurrent planners of outgoing webhooks",
+    in: "outgoing/outgoingDeliveries.sql.ts",
+    find: "where endpoint_id = $1 and definition = $6 for update skip locked",
+    replace: "where endpoint_id = $1 and definition = $6",
+    by: "integration/outgoing/deliveries: are not planned by a second process before the first has committed its plan",
+  },
+  {
+    flaw: "a limit of what is under way, counted before the wait for another process",
+    in: "outgoing/outgoingDeliveries.sql.ts",
+    find: "mirror.under_way($1)",
+    replace:
+      "(select count(*) from mirror.outgoing_deliveries where endpoint_id = $1 and taken_until > clock_timestamp())",
+    by: "integration/outgoing/deliveries: are taken within the limit, also by a process that waited for another",
+  },
+  {
+    flaw: "ordered endpoints get changes before earlier ones of the same order",
+    in: "outgoing/outgoingDeliveries.sql.ts",
+    find: "where o.endpoint_id = d.endpoint_id and o.source_id",
+    replace: "where false and o.endpoint_id = d.endpoint_id and o.source_id",
+    by: "integration/outgoing/outgoing: gets the changes of each order one after the other, with failures and two processes",
+  },
+  {
+    flaw: "an erasure that forgets events whose decisions retention removed",
+    in: "retention/erasure.sql.ts",
+    find: "    union select unnest($3::bigint[])\n",
+    replace: "    union select unnest($3::bigint[]) where false\n",
+    by: "integration/retention/erasure: is erased from an event whose decision is no longer in the history",
+  },
+  {
+    flaw: "a page in a browser on this machine orders couriers",
+    in: "api/authenticate.ts",
+    find: "      if (writes) throw refuseWriter();\n",
+    by: "integration/api/writeThrough: is not that of anybody without tokens",
+  },
+  {
+    flaw: "a plan of outgoing webhooks skips what is still to be committed",
+    in: "outgoing/outgoingDeliveries.sql.ts",
+    find: "and c.position <= $5::bigint\n",
+    replace: "and $5::bigint is not null\n",
+    by: "integration/outgoing/deliveries: are made of no change behind one that is still to be committed, which would be skipped",
+  },
+  {
+    flaw: "one token may take everything that all share",
+    in: "api/shares.ts",
+    find: "|| (takenBy.get(client) ?? 0) >= half",
+    by: "integration/api/shares: that reads none of its exports leaves half of them to others",
+  },
+  {
+    flaw: "a gone order that no read had shown raises an alarm",
+    in: "health/conditions/completeness.sql.ts",
+    find: " and h.via <> 'webhook' and h.verdict <> 'gone')",
+    replace: ")",
+    by: "integration/health/conditions: shows until when the mirror is complete while nothing is wrong",
+  },
+  {
+    flaw: "web may end an outgoing message",
+    in: "../migrations/0004_outgoing.sql",
+    find: "with check (state = 'pending' and next_attempt_at",
+    replace: "with check (next_attempt_at",
+    by: "integration/database/logins: web sends again what was given up, and can neither end a message nor put it off",
+  },
+];
