@@ -115,7 +115,6 @@ create table mirror.history (
   primary key (history_id, source_id)
 );
 comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it or its order is there after all, when its event is removed, and by erasure; only retention deletes it.';
-comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back to an earlier updated_at, because a read refuted the later one or that was dated ahead of its observation. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
 comment on column mirror.history.horizon     is 'The read showed every change up to this instant; nanoseconds since 1970 by the provider''s clock. Null for a claim: an event, or a read of a version beyond its own horizon.';
 comment on column mirror.history.settled     is 'True when, at the time of the read, no further change could have this version.';
 comment on column mirror.history.observed_at is 'When the read was requested or the event created, by the provider''s clock; nanoseconds since 1970.';
@@ -123,7 +122,6 @@ comment on column mirror.history.rank        is 'Place of the status in the life
 comment on column mirror.history.previous_status is 'Previous status of the order; null for a new order, and unless the verdict is applied, corrected or gone.';
 comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation, and while the body of the event has it: see snapshots.';
 comment on column mirror.history.raw_start   is 'Where the snapshot begins in the event''s body, in bytes from 1; null when it is in raw.';
-comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
 
 -- What an event brought is stored once: its snapshot stays in its body, until that is removed.
 create view mirror.snapshots as
@@ -395,7 +393,6 @@ create table mirror.coverage_breaches (
   check (since < until)
 );
 comment on table  mirror.coverage_breaches           is 'Proofs that were withdrawn because a change that they had missed was found. The period is read and proved again. Append-only.';
-comment on column mirror.coverage_breaches.kind      is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
 create index coverage_breaches_open on mirror.coverage_breaches (source_id) where reproved_at is null;
 
 create view mirror.proved as

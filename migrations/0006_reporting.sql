@@ -50,12 +50,10 @@ comment on column reporting.orders.reference              is 'The provider''s or
 comment on column reporting.orders.external_order_id      is 'The business''s own identifier (externalOrderId). Text: a spreadsheet must not read it as a number.';
 comment on column reporting.orders.status                 is 'Status as the provider says it; order_statuses explains the known ones.';
 comment on column reporting.orders.is_open                is 'True unless the order is cancelled or delivered, or has an actual delivery; so also for a status that the provider does not document. An index serves it together with source_id.';
-comment on column reporting.orders.livemode               is 'False for a test order.';
 comment on column reporting.orders.fleet_name             is 'Fleet that has the order.';
 comment on column reporting.orders.branch_id              is 'Branch that the order was made for; null when the provider does not say.';
 comment on column reporting.orders.branch_reference       is 'The branch''s code from the provider''s dashboard, as it is today.';
 comment on column reporting.orders.branch_name            is 'Name of the branch, as it is today.';
-comment on column reporting.orders.schedule_mode          is 'Mode of the schedule, for example asap.';
 comment on column reporting.orders.resolved_pickup_time   is 'Pickup time that the service agreed to (schedule.resolved).';
 comment on column reporting.orders.resolved_delivery_time is 'Delivery time that the service agreed to (schedule.resolved).';
 comment on column reporting.orders.resolved_basis         is 'How the agreed times were derived, for example busy_hours.';
@@ -92,7 +90,6 @@ select * from (values
 comment on view   reporting.order_statuses          is 'The statuses that the provider documents, in the order of an order''s life. Orders may have other statuses: use a left join.';
 comment on column reporting.order_statuses.place    is 'Place in the life of an order; a status that is not listed counts as 5.';
 comment on column reporting.order_statuses.is_final is 'True when nothing comes after it.';
-comment on column reporting.order_statuses.meaning  is 'What it means.';
 
 create view reporting.order_history with (security_barrier) as
 select
@@ -124,10 +121,7 @@ comment on column reporting.order_history.received_at        is 'When the event 
 comment on column reporting.order_history.via                is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back to an earlier updated_at, because a read refuted the later one or that was dated ahead of its observation. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied. gone: the provider has no such order.';
 comment on column reporting.order_history.conflict           is 'The provider sent different content with the same updatedAt.';
-comment on column reporting.order_history.reason             is 'The reason, when the verdict alone does not show it.';
 comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you reconstruct past states.';
-comment on column reporting.order_history.event_id           is 'Id of the event, if one brought it.';
-comment on column reporting.order_history.event_type         is 'Type of the event, if one brought it.';
 comment on column reporting.order_history.observed_at        is 'When the read was requested or the event created, by the provider''s clock.';
 comment on column reporting.order_history.observed_version   is 'observed_at exactly: nanoseconds since 1970.';
 comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
@@ -182,7 +176,6 @@ cross join lateral (
   select * from mirror.order_steps s where s.source_id = o.source_id and s.reference = o.reference offset 0) t
 where o.gone_at is null and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_timeline                   is 'One row per status that an order was in: when it began and how long it lasted. Filter by source_id and reference, or by pickup_time or order_updated_at of the order; not by entered_at alone, which has no index.';
-comment on column reporting.order_timeline.step              is 'Number of the row within the order, from 1.';
 comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. If only polling saw the order, the status may have begun earlier. Of a pickup that was not seen: real_pickup_time.';
 comment on column reporting.order_timeline.left_at           is 'When the next known status began; null for the current one.';
 comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status. Too long where a status between the two was not seen: order_facts leaves such durations out.';
@@ -190,7 +183,6 @@ comment on column reporting.order_timeline.is_current        is 'True for the st
 comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for orders in progress.';
 comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write. Null for a pickup that only the order''s real_pickup_time shows.';
 comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
-comment on column reporting.order_timeline.order_updated_at  is 'When the provider last changed the order.';
 
 create view reporting.branches with (security_barrier) as
 select source_id, branch_id, reference, name, street, city, postcode, fleet_name, zone_code, zone_name,
@@ -201,18 +193,11 @@ where ((select every_source from mirror.reader) or b.source_id = any ((select so
 comment on view   reporting.branches                      is 'One row per branch, including closed ones.';
 comment on column reporting.branches.branch_id            is 'The provider''s id of the branch.';
 comment on column reporting.branches.reference            is 'Code set in the provider''s dashboard; null until set.';
-comment on column reporting.branches.name                 is 'Name of the branch.';
-comment on column reporting.branches.street               is 'Street of its address.';
-comment on column reporting.branches.city                 is 'City of its address.';
-comment on column reporting.branches.postcode             is 'Postcode of its address.';
 comment on column reporting.branches.fleet_name           is 'Fleet that its orders go to; null without a primary connection, in which case no order can be created.';
 comment on column reporting.branches.zone_code            is 'Zone that its orders go to when none is requested.';
-comment on column reporting.branches.zone_name            is 'Name of that zone.';
-comment on column reporting.branches.connected_zone_count is 'How many zones it is connected to.';
 comment on column reporting.branches.connected_zones      is 'All its zones as JSON: code, name, isPrimary.';
 comment on column reporting.branches.is_open              is 'False once the provider no longer lists it.';
 comment on column reporting.branches.first_seen_at        is 'When it was first seen here.';
-comment on column reporting.branches.last_seen_at         is 'When the provider last listed it.';
 comment on column reporting.branches.closed_at            is 'When it was first missing from the provider''s list.';
 
 create view reporting.webhook_reliability with (security_barrier) as
@@ -252,10 +237,8 @@ comment on column reporting.webhook_reliability.previous_status       is 'Status
 comment on column reporting.webhook_reliability.learned_via           is 'What brought the change first: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event of it had been received before a read found it, whenever the event was decided.';
 comment on column reporting.webhook_reliability.expected              is 'True for a change that an event was to announce: not the first state of an order, nothing older than the source, and nothing that a backfill or a write brought. Rates leave out the others.';
-comment on column reporting.webhook_reliability.learned_at            is 'When the mirror learned of it.';
 comment on column reporting.webhook_reliability.learned_delay_seconds is 'Seconds from updated_at, by the provider''s clock, to learned_at, by ours.';
 comment on column reporting.webhook_reliability.announced             is 'True when an event about it has arrived, before or after a read.';
-comment on column reporting.webhook_reliability.event_received_at     is 'When that event was received.';
 comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
 
 create view mirror.exceptions as
@@ -289,14 +272,10 @@ where ((select every_source from mirror.reader) or b.source_id = any ((select so
 comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change that it had missed was found: reports on that period made before found_at were incomplete. The period is read again automatically.';
 comment on column reporting.coverage_breaches.since        is 'Start of the period, inclusive.';
 comment on column reporting.coverage_breaches.until        is 'End of the period, exclusive.';
-comment on column reporting.coverage_breaches.span_seconds is 'Length of the period in seconds.';
-comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
 comment on column reporting.coverage_breaches.kind         is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
 comment on column reporting.coverage_breaches.found_by     is 'How it was found: poll, backfill, refetch or verify.';
 comment on column reporting.coverage_breaches.found_at     is 'When it was found, by the database''s clock.';
 comment on column reporting.coverage_breaches.detail       is 'What the mirror had before.';
-comment on column reporting.coverage_breaches.safe_through_before is 'safe_through before the breach.';
-comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after the breach; it moves forward again when the span is proved again.';
 comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved again; null until then.';
 
 create view reporting.coverage_gaps with (security_barrier) as
@@ -471,7 +450,6 @@ end
 $$;
 comment on procedure mirror.dismiss_reader is 'Takes from a login role what mirror.admit_reader gave it: it reads nothing any more. Call it before dropping the role.';
 
-
 create view reporting.outgoing_webhooks with (security_barrier) as
 with readable as not materialized (
   select d.* from mirror.outgoing_deliveries d
@@ -489,12 +467,9 @@ cross join lateral (
 ) d
 where (select every_source from mirror.reader) or e.source_ids && (select sources from mirror.reader)::text[];
 comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it receives them.';
-comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
-comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
 comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';
-comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
-comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
+
 create view reporting.order_facts with (security_barrier) as
 select
   o.source_id, o.reference, o.external_order_id, o.status, mirror.is_open(o.status, o.real_delivery_time) as is_open,
@@ -547,8 +522,6 @@ comment on column reporting.order_facts.created_seconds              is 'Seconds
 comment on column reporting.order_facts.arrived_for_pickup_seconds   is 'Seconds from arrived_for_pickup_at to the next status: how long the courier waited, unless a status that the provider does not document came before the pickup. Null where the next documented status that was seen comes after picked_up.';
 comment on column reporting.order_facts.picked_up_seconds            is 'Seconds from picked_up_at to the next status; null where the next documented status that was seen comes after arrived_for_delivery.';
 comment on column reporting.order_facts.arrived_for_delivery_seconds is 'Seconds from arrived_for_delivery_at to the next status.';
-comment on column reporting.order_facts.created_to_pickup_seconds    is 'Seconds from created_at to the actual pickup.';
-comment on column reporting.order_facts.created_to_delivery_seconds  is 'Seconds from created_at to the actual delivery.';
 comment on column reporting.order_facts.transit_seconds              is 'Seconds from the actual pickup to the actual delivery.';
 comment on column reporting.order_facts.pickup_delay_seconds         is 'Seconds that the pickup was late; negative when early.';
 comment on column reporting.order_facts.delivery_delay_seconds       is 'Seconds that the delivery was late; negative when early.';
@@ -579,12 +552,7 @@ from (
 left join mirror.poll_state p on p.source_id = d.source_id;
 comment on view   reporting.daily                   is 'The rows of order_facts, added up: one row per day of the planned pickup, branch and fleet. Days are those of the session''s time zone. Columns can be summed over days, branches and fleets. Filter by source_id and day.';
 comment on column reporting.daily.day               is 'Day of the planned pickup. Orders without a planned pickup are left out.';
-comment on column reporting.daily.orders            is 'How many orders.';
-comment on column reporting.daily.open_orders       is 'How many of them are open.';
-comment on column reporting.daily.cancelled_orders  is 'How many of them are cancelled.';
 comment on column reporting.daily.delivered_orders  is 'How many of them have an actual delivery time.';
-comment on column reporting.daily.late_deliveries   is 'How many of those were delivered after the planned time.';
-comment on column reporting.daily.late_seconds      is 'By how much in total, in seconds.';
 comment on column reporting.daily.timed_deliveries  is 'How many delivered orders have a known creation time.';
 comment on column reporting.daily.delivery_seconds  is 'Seconds from creation to delivery of those, in total.';
 comment on column reporting.daily.is_final          is 'True when the mirror has every change that the provider dates before the end of the day. A later change of such an order, a late cancellation for example, still changes the row. Becomes false again when the proof is withdrawn (coverage_breaches), until the period is proved again.';
@@ -607,16 +575,10 @@ from mirror.sources s
 left join mirror.poll_state p on p.source_id = s.source_id
 where ((select every_source from mirror.reader) or s.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
-comment on column reporting.sync_status.mode                     is 'live or test.';
 comment on column reporting.sync_status.safe_through             is 'The mirror has every change that the provider dates before this instant, as far as all evidence shows, except for the orders counted in exceptions. Goes back only with a new row in coverage_breaches. Null until the first proof.';
-comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
 comment on column reporting.sync_status.polled_through           is 'How far the last quick poll reached.';
-comment on column reporting.sync_status.last_cycle_started_at    is 'Start of the last poll.';
-comment on column reporting.sync_status.last_cycle_ended_at      is 'End of the last poll.';
 comment on column reporting.sync_status.last_error               is 'Why the last poll failed; null when it did not fail.';
-comment on column reporting.sync_status.last_error_at            is 'When a poll last failed.';
 comment on column reporting.sync_status.branches_read_at         is 'The branches are as the provider had them at this time. Null until they were first read.';
-comment on column reporting.sync_status.newest_updated_at        is 'Latest updatedAt of all orders in the mirror.';
 comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
 comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
 comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
@@ -629,7 +591,7 @@ return mirror.require_day(source, day, allow_exceptions,
   exists (select from reporting.sync_status s where s.source_id = source));
 comment on function reporting.require is 'Raises an error with the SQLSTATE OM412 unless the mirror has every change of a day, in the session''s time zone; otherwise returns safe_through. For jobs that must not run on unfinished data: call it as a statement of its own, in the transaction of the job. Orders that safe_through excepts are refused, too, because they may have changed on that day, unless allow_exceptions is true.';
 
--- A column means the same in every view, so it is described in the first one that has it.
+-- A column means the same in every view, so it is described in the first one that has it. Some names say all.
 do $$
 declare missing record;
 begin

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { parse } from "yaml";
 import { addSource } from "../../support/mirror/orders.ts";
 import { readBlocks, readDashboard } from "../../support/mirror/reporting.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -15,24 +16,23 @@ it("examples/dbt names only columns that exist, and measures freshness by a time
   );
   const known = new Map(rows.map(({ name, type }) => [name, type]));
   const text = await readFile(path.resolve(import.meta.dirname, "../../../examples/dbt/sources.yml"), "utf8");
-  const named: string[] = [];
-  const loadedAt: string[] = [];
-  let table = "";
-  for (const line of text.split("\n")) {
-    table = /^ {6}- name: (\w+)$/.exec(line)?.[1] ?? table;
-    const column = /^ {10}- name: (\w+)$/.exec(line)?.[1];
-    if (column !== undefined) named.push(`${table}.${column}`);
-    const field = /^ {8}loaded_at_field: (\w+)$/.exec(line)?.[1];
-    if (field !== undefined) loadedAt.push(`${table}.${field}`);
-  }
+  type Table = Record<"name" | "loaded_at_field", string> & { columns: { name: string }[] };
+  const [{ tables }] = (parse(text) as { sources: [{ tables: Table[] }] }).sources;
+  const named = tables.flatMap((table) => table.columns.map((column) => `${table.name}.${column.name}`));
   expect(named.length).toBeGreaterThan(20);
   expect(named.filter((name) => !known.has(name))).toEqual([]);
-  expect(loadedAt).toEqual(["sync_status.safe_through"]);
-  expect(known.get("sync_status.safe_through")).toBe("timestamp with time zone");
+  const freshness = tables
+    .filter((table) => "freshness" in table)
+    .map((table) => `${table.name}.${table.loaded_at_field}`);
+  expect(freshness.map((name) => [name, known.get(name)])).toEqual([
+    ["sync_status.safe_through", "timestamp with time zone"],
+  ]);
 });
 
 it("Grafana's query for the list of sources runs", async () => {
-  expect((await database.pool.query(readDashboard().sourceQuery)).rows).toEqual([{ source_id: "live" }]);
+  expect((await database.pool.query(readDashboard().sourceQuery ?? "")).rows).toEqual([
+    { source_id: "live" },
+  ]);
 });
 
 it("docs/reporting.md has instructions that work for administrators", async () => {

@@ -175,6 +175,29 @@ describe.each(["created", "arrived_for_pickup", "picked_up", "arrived_for_delive
   },
 );
 
+it("shows the steps of the orders of which every change was announced, one after the other", async () => {
+  const rows = await read(
+    `select reference, json_agg(json_build_array(step, status, round(1e6 * extract(epoch from entered_at - $1))::text,
+       round(1e6 * duration_seconds)::text, is_current) order by step) as steps
+     from reporting.order_timeline group by reference`,
+    [at(0)],
+  );
+  const told = new Map(rows.map(({ reference, steps }) => [reference, steps]));
+  const micros = (seconds: number) => String(Math.round(seconds * 1e6));
+  const announced = present.filter(
+    (life) => !changes.some((change) => change.life === life && change.isLost),
+  );
+  expect(announced.length).toBeGreaterThan(100);
+  for (const { reference, steps } of announced)
+    expect([reference, told.get(reference)]).toEqual([
+      reference,
+      steps.map(({ status, from }, index) => {
+        const next = steps[index + 1];
+        return [index + 1, status, micros(from), next ? micros(next.from - from) : null, next === undefined];
+      }),
+    ]);
+});
+
 it("has no duration below zero, and each order under the number of the business", async () => {
   expect(await read("select * from reporting.order_timeline where duration_seconds < 0")).toEqual([]);
   expect(

@@ -32,30 +32,15 @@ export function asOf(sql: string, now: string): string {
     .replaceAll("current_date", `(timestamptz '${now}')::date`);
 }
 
-export interface Panel {
-  readonly title: string;
-  readonly queries: readonly string[];
-}
-
-interface Dashboard {
-  readonly templating: { readonly list: readonly { readonly query: string; readonly type: string }[] };
-  readonly panels: readonly {
-    readonly title: string;
-    readonly targets: readonly { readonly rawSql: string }[];
-  }[];
-}
-
-/** Grafana's dashboard of the schema reporting, its macros expanded to the day before now. */
-export function readDashboard(): { panels: Panel[]; sourceQuery: string } {
+/** Grafana's dashboard of the schema reporting: the queries of its panels, their macros expanded to the day before now. */
+export function readDashboard(): { queries: string[]; sourceQuery: string | undefined } {
   const file = path.join(ROOT, "config/grafana/order-mirror-reporting.json");
-  const { panels, templating } = JSON.parse(readFileSync(file, "utf8")) as Dashboard;
-  return {
-    panels: panels.map(({ title, targets }) => ({
-      title,
-      queries: targets.map(({ rawSql }) => expand(rawSql)),
-    })),
-    sourceQuery: templating.list.find(({ type }) => type === "query")?.query ?? "",
+  const { panels, templating } = JSON.parse(readFileSync(file, "utf8")) as {
+    templating: { list: { query: string; type: string }[] };
+    panels: { targets: { rawSql: string }[] }[];
   };
+  const queries = panels.flatMap(({ targets }) => targets.map(({ rawSql }) => expand(rawSql)));
+  return { queries, sourceQuery: templating.list.find(({ type }) => type === "query")?.query };
 }
 
 /** Replacements for Grafana's macros. */
