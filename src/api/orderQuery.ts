@@ -126,8 +126,8 @@ export function writeCursor(sort: OrderSort, position: OrderPosition): string {
   return Buffer.from(JSON.stringify(parts)).toString("base64url");
 }
 
-/** Parses a position of writeCursor; undefined if it is invalid or belongs to another sort. @internal */
-export function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
+/** Parses a position of writeCursor; undefined if it is invalid or belongs to another sort. */
+function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
   const result = cursorSchema.safeParse(tryParseJson(Buffer.from(text, "base64url").toString()));
   if (!result.success) return undefined;
   const [writtenFor, at, reference] = result.data;

@@ -208,9 +208,9 @@ function requestId(response: ServerResponse): string {
  * is not copied; and nothing looks for an existing one, because that scans the page.
  *
  * Works on the text, so that an order stays as the provider wrote it: `JSON.parse` and `JSON.stringify` would change
- * the digits of long numbers and the order of fields. @internal
+ * the digits of long numbers and the order of fields.
  */
-export function withRequestId(object: string, requestId: string): [string, string] {
+function withRequestId(object: string, requestId: string): [string, string] {
   const stamp = JSON.stringify(requestId);
   const body = object.trimEnd().slice(0, -1).trimEnd();
   return [body, `${body === "{" ? "" : ","}"request_id":${stamp}}`];

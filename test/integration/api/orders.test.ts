@@ -2,10 +2,9 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { ORDER_SORTS } from "../../../src/orders/orderReads.sql.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
-import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { insertOrder, orderText, addSource } from "../../support/mirror/orders.ts";
 import { makeTestApi, startTestApi } from "../../support/mirror/served.ts";
-import { serve } from "../../support/http/serve.ts";
+import { ask, serve } from "../../support/http/serve.ts";
 import { EMPTY_MIRROR, prove } from "../../support/mirror/tables.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
@@ -45,10 +44,28 @@ async function refusal(path: string, headers: Record<string, string> = {}) {
 it("an order is read by a reference that most clients remove from a path", async () => {
   for (const reference of [".", ".."]) {
     await add({ reference });
-    const port = Number(new URL(api.url).port);
-    const { status, body } = await sendRaw(port, makeHead(`GET /v1/orders/${reference}`, []));
+    const { status, body } = await ask(`${api.url}/v1/orders/${reference}`);
     expect([status, JSON.parse(body)]).toEqual([200, expect.objectContaining({ reference })]);
   }
+});
+
+it.each([
+  [
+    "as it was sent",
+    '{ "a": 1.10,\n"2":0 ,"reference":"A","updatedAt":"AT" } \n',
+    '{ "a": 1.10,\n"2":0 ,"reference":"A","updatedAt":"AT"',
+  ],
+  [
+    "without its own",
+    '{"a":{"request_id":"x"},"reference":"A","request_id":"y","updatedAt":"AT"}',
+    '{"a":{"request_id":"x"},"reference":"A","updatedAt":"AT"',
+  ],
+])("an order is answered %s, and a request_id", async (_, sent, answered) => {
+  const dated = (text: string) => text.replace("AT", "2026-11-20T10:00:00Z");
+  await insertOrder(api.database.pool, "live", dated(sent));
+  const response = await get("/A");
+  const requestId = response.headers.get("x-request-id");
+  expect(await response.text()).toBe(`${dated(answered)},"request_id":"${requestId}"}`);
 });
 
 describe("the list of orders", () => {
@@ -98,7 +115,6 @@ describe("the list of orders", () => {
 
   it.each([
     ["a plus sign that became a space", "pickupFrom=2026-11-20T10:00:00+01:00", "%2B"],
-    ["a cursor that is none", "cursor=abc", "cursor"],
     ["a cursor with an offset", "cursor=abc&offset=0", "cursor"],
     ["what only a single order waits for", "limit=1&updatedAfter=2026-11-20T10:00:00Z", "updatedAfter"],
     ["a misspelt parameter", "statuss=abc", "unknown parameter statuss; did you mean status?"],
@@ -110,6 +126,26 @@ describe("the list of orders", () => {
     expect(answer.message).toContain(named);
     expect(answer.message).not.toContain("abc");
   });
+});
+
+it("refuses a cursor that no answer has given", async () => {
+  const write = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const forged = [
+    ["updatedAt", "1"],
+    ["updatedAt", 1, "A"],
+    ["updatedAt", null, "A"],
+    ["updatedAt", String(2n ** 63n), "A"],
+    ["updatedAt", "1; drop table", "A"],
+    ["updatedAt", "1", "A\0"],
+    ["updatedAt", "1", "A".repeat(1_025)],
+    ["createdAt", "1", "A"],
+    ["updatedAt", "1", "A", "more"],
+  ];
+  for (const cursor of ["", "%%%", "abc", write(null), ...forged.map(write)])
+    expect([cursor, await refusal(`?cursor=${cursor}`)]).toMatchObject([cursor, { status: 422 }]);
+  // The ends of what a position can be.
+  for (const at of [2n ** 63n - 1n, -(2n ** 63n)])
+    expect((await get(`?cursor=${write(["updatedAt", String(at), "\u{1f6b2}/?"])}`)).status).toBe(200);
 });
 
 describe("branches", () => {
@@ -153,9 +189,10 @@ describe("branches", () => {
       expect(await references(`?branch=${name}`)).toEqual(ours);
     for (const view of ["orders", "order_facts"]) {
       const { rows } = await pool.query(
-        `select branch_name as name from reporting.${view} order by reference`,
+        `select branch_name as name, branch_reference as code from reporting.${view} order by reference`,
       );
-      expect(rows).toEqual([...ours.map(() => ({ name: "Centre" })), { name: null }]);
+      const centre = { name: "Centre", code: "new" };
+      expect(rows).toEqual([...ours.map(() => centre), { name: null, code: "mill" }]);
     }
   });
 

@@ -136,19 +136,6 @@ describe("the list of changes", () => {
     expect(await response.json()).toMatchObject({ error: { code: "invalid_request", message } });
   });
 
-  it("asks a reader to start again only when retention has removed its position", async () => {
-    await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
-    const [a, b] = (await read()).data;
-    await pool.query(
-      `with removed as (delete from mirror.changes where reference in ('A', 'B') returning position)
-       update mirror.sources set removed_position = (select max(position) from removed) where source_id = 'live'`,
-    );
-    expect((await get(`?after=${a!.position}`)).status).toBe(410);
-    expect((await read(`?after=${b!.position}`)).data).toMatchObject([{ reference: "C" }]);
-    expect((await read()).data).toMatchObject([{ reference: "C" }]);
-    await pool.query("update mirror.sources set removed_position = 0");
-  });
-
   it("refuses a position beyond its end, after which a reader would wait in silence", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const { next } = await read();

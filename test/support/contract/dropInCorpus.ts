@@ -152,6 +152,7 @@ export function makeCorpus(world: CorpusWorld): readonly CorpusRequest[] {
       `${LIST}/${world.testReference}`,
       "/v1/x",
       "/v2/x",
+      "/nowhere",
     ].map((target) => ({ method: "GET", target, as: caller })),
   );
   const headers = [

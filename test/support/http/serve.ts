@@ -31,14 +31,19 @@ export interface Answer {
   readonly body: string;
 }
 
-/** A request with exactly these headers. Not fetch, which chooses Host, Origin and Sec-Fetch-Site by itself. */
+/**
+ * A request with exactly this address and these headers. Not fetch, which normalizes the address, and chooses Host,
+ * Origin and Sec-Fetch-Site by itself.
+ */
 export function ask(
   url: string,
   options: { method?: string; headers?: Record<string, string>; body?: string } = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { method = "GET", headers = {}, body } = options;
-    request(url, { method, headers }, (response) => {
+    const { origin, hostname, port } = new URL(url);
+    const path = url.slice(origin.length) || "/";
+    request({ hostname, port, path, method, headers }, (response) => {
       let text = "";
       response
         .setEncoding("utf8")
