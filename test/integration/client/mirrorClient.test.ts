@@ -116,34 +116,22 @@ describe("orders", () => {
 });
 
 it("times are compared to the nanosecond in any offset, and convert to dates", () => {
-  const times = [
-    "2026-03-01T10:00:00.000000002+01:00",
-    "2026-03-01T09:00:00Z",
-    "2026-03-01T09:00:00.000000001Z",
-  ];
-  expect(times.sort(compareTimes).map((time) => time.slice(0, 29))).toEqual([
-    "2026-03-01T09:00:00Z",
-    "2026-03-01T09:00:00.000000001",
-    "2026-03-01T10:00:00.000000002",
-  ]);
-  expect(compareTimes("2026-03-01T10:00:00+01:00", "2026-03-01T09:00:00Z")).toBe(0);
+  const times = ["10:00:00.000000002+01:00", "09:00:00Z", "09:00:00.000000001Z"].map(
+    (each) => `2026-03-01T${each}`,
+  );
+  expect([...times].sort(compareTimes)).toEqual([times[1], times[2], times[0]]);
+  expect(compareTimes("2026-03-01T10:00:00+01:00", times[1]!)).toBe(0);
   expect(toDate("2026-03-01T10:00:00.5+01:00")).toEqual(new Date("2026-03-01T09:00:00.500Z"));
 });
 
-describe("one order", () => {
-  it("is read by either of its identifiers", async () => {
-    await see({ reference: "A", updatedAt: at(1) });
-    const { order, exceptions } = await mirror.order("shop-A");
-    expect([order.reference, exceptions, "request_id" in order]).toEqual(["A", 0, false]);
-    await expect(mirror.order("none")).rejects.toMatchObject({ failure: "not_found" });
-  });
-
-  it("can be awaited until it changes", async () => {
-    await see({ reference: "A", updatedAt: at(1) });
-    const changed = mirror.order("A", { updatedAfter: at(1), wait: 10 });
-    await see({ reference: "A", updatedAt: at(2) });
-    expect((await changed).order.updatedAt).toBe(at(2));
-  });
+it("one order is read by either of its identifiers, and awaited until it changes", async () => {
+  await see({ reference: "A", updatedAt: at(1) });
+  const { order, exceptions } = await mirror.order("shop-A");
+  expect([order.reference, exceptions, "request_id" in order]).toEqual(["A", 0, false]);
+  await expect(mirror.order("none")).rejects.toMatchObject({ failure: "not_found" });
+  const changed = mirror.order("A", { updatedAfter: at(1), wait: 10 });
+  await see({ reference: "A", updatedAt: at(2) });
+  expect((await changed).order.updatedAt).toBe(at(2));
 });
 
 it("waits as long as it was asked to, beside the deadline of a request", async () => {
@@ -164,17 +152,14 @@ it("waits as long as it was asked to, beside the deadline of a request", async (
   });
 });
 
-it("takes an address with /v1, and says in the mirror's own words what is refused", async () => {
+it("takes an address with /v1, and says in the mirror's own words what is refused, and that nobody answers", async () => {
   const client = createMirrorClient({ baseUrl: `${server.url}/v1/` });
   await expect(client.orders({ status: "zz" }).pages().next()).rejects.toMatchObject({
     code: "invalid_request",
     message: expect.stringContaining("status must be one of created, ") as string,
   });
-});
-
-it("reports network errors with their cause", async () => {
-  const client = createMirrorClient({ baseUrl: `http://127.0.0.1:${await findFreePort()}` });
-  await expect(client.order("A")).rejects.toMatchObject({
+  const nobody = createMirrorClient({ baseUrl: `http://127.0.0.1:${await findFreePort()}` });
+  await expect(nobody.order("A")).rejects.toMatchObject({
     failure: "unavailable",
     message: expect.stringContaining("(ECONNREFUSED)") as string,
   });
@@ -328,74 +313,42 @@ describe("changes", () => {
   });
 });
 
-describe("an unreliable connection", () => {
-  /** A client whose connection can be made worse, and a mirror that can be stopped and started. */
-  async function openFaulty() {
-    let running = await serve(makeTestApi({ pool }));
-    const line = await startFaultProxy(Number(new URL(running.url).port));
-    onTestFinished(async () => {
-      await line.close();
-      await running.close();
-    });
-    const client = createMirrorClient({ baseUrl: `http://127.0.0.1:${line.port}` });
-    return {
-      line,
-      client,
-      end: async () => {
-        line.set({ refuses: true });
-        await running.close();
-      },
-      start: async () => {
-        running = await serve(makeTestApi({ pool }));
-        line.moveTo(Number(new URL(running.url).port));
-        line.heal();
-      },
-    };
+it("an unreliable connection loses and repeats no change", async () => {
+  const random = makeRandom(1);
+  const line = await startFaultProxy(server.port);
+  onTestFinished(() => line.close());
+  const client = createMirrorClient({ baseUrl: `http://127.0.0.1:${line.port}` });
+  await change(0, 1, 2, 3);
+  const stopping = new AbortController();
+  const { store, saved } = memoryStore();
+  const seen: Change[] = [];
+  let [waits, open] = [0, 0];
+  const onState = ({ state }: FollowState) => {
+    if (state === "waiting") waits += 1;
+    if (state === "following") open += 1;
+  };
+  const reading = (async () => {
+    const options = { store, signal: stopping.signal, onState, silenceMaxMs: 1_000 };
+    for await (const change of client.changes(options)) seen.push(change);
+  })();
+  const faults = [
+    () => line.set({ resetAfterBytes: Math.floor(random() * 6_000) }),
+    () => line.set({ refuses: true }),
+    () => line.set({ silent: random() < 0.5 ? "both" : "answer" }),
+  ];
+  for (let step = 0; step < 12; step += 1) {
+    faults[step % faults.length]!();
+    for (let each = 0; each < 5; each += 1) await change(Math.floor(random() * 8), Math.floor(random() * 8));
+    const awaited = random() < 0.7 ? open + 1 : 0;
+    line.heal();
+    await expect.poll(() => open).toBeGreaterThanOrEqual(awaited);
   }
-
-  it.each([1, 2])("loses and repeats no change (seed %i)", async (seed) => {
-    const random = makeRandom(seed);
-    const { line, client, end, start } = await openFaulty();
-    await change(0, 1, 2, 3);
-    const stopping = new AbortController();
-    const { store, saved } = memoryStore();
-    const seen: Change[] = [];
-    const waits: string[] = [];
-    let open = 0;
-    const onState = (state: FollowState) => {
-      if (state.state === "waiting") waits.push(String(state.error));
-      else if (state.state === "following") open += 1;
-    };
-    const reading = (async () => {
-      const options = { store, signal: stopping.signal, onState, silenceMaxMs: 1_000 };
-      for await (const change of client.changes(options)) seen.push(change);
-    })();
-    const write = () => change(Math.floor(random() * 8), Math.floor(random() * 8));
-    const faults = [
-      async () => line.set({ resetAfterBytes: Math.floor(random() * 6_000) }),
-      async () => line.set({ refuses: true }),
-      async () => line.set({ silent: random() < 0.5 ? "both" : "answer" }),
-      async () => {
-        await end();
-        await write();
-        await start();
-      },
-    ];
-    for (let step = 0; step < 8; step += 1) {
-      await faults[Math.floor(random() * faults.length)]!();
-      for (let each = 0; each < 5; each += 1) await write();
-      const before = open;
-      line.heal();
-      const awaited = random() < 0.7 ? before + 1 : 0;
-      await expect.poll(() => open).toBeGreaterThanOrEqual(awaited);
-    }
-    const { rows } = await pool.query<{ position: string }>(
-      "select max(position) as position from mirror.changes",
-    );
-    await expect.poll(() => saved.position?.split(".")[1]).toBe(rows[0]?.position);
-    stopping.abort();
-    await reading;
-    expect(waits.length).toBeGreaterThan(0);
-    await expectExactlyOnce(seen);
-  });
+  const { rows } = await pool.query<{ position: string }>(
+    "select max(position) as position from mirror.changes",
+  );
+  await expect.poll(() => saved.position?.split(".")[1]).toBe(rows[0]?.position);
+  stopping.abort();
+  await reading;
+  expect(waits).toBeGreaterThan(0);
+  await expectExactlyOnce(seen);
 });
