@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { describeUnknownName } from "../domain/unknownName.ts";
 import { makeConfig, type Config } from "./config.ts";
 import { OPTION_NAMES, type SettingOptions } from "./settings.ts";
@@ -77,11 +78,12 @@ export function readOptions(options: MirrorOptions): Config {
     .map((name) => describeUnknownName("option", name, known));
   if (options.databaseUrl === undefined) problems.push("databaseUrl is missing.");
   if (Array.isArray(sources) && sources.length === 0) problems.push("sources is empty.");
-  if (logger !== undefined && !LOGGER_FUNCTIONS.every((name) => typeof logger[name] === "function"))
+  if (logger !== undefined && !LOGGER_FUNCTIONS.every((name) => typeof logger?.[name] === "function"))
     problems.push("logger must have the functions debug, info, warn and error, as a pino logger has.");
   const given = OPTION_NAMES.flatMap((name) => {
     const value: unknown = options[name];
-    const text = typeof value === "string" ? value : JSON.stringify(value);
+    // Not as JSON: what is given by mistake may refer to itself, as a client of Redis does.
+    const text = typeof value === "string" ? value : inspect(value, { depth: 0 });
     return value === undefined ? [] : [[name, { value, text }] as const];
   });
   return makeConfig(

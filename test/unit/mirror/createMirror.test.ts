@@ -39,6 +39,10 @@ it("takes options as values, with the defaults of the variables", () => {
   });
 });
 
+/** Such as a client of Redis that is given instead of its address. */
+const CIRCULAR: Record<string, unknown> = {};
+CIRCULAR["self"] = CIRCULAR;
+
 it.each<[unknown, RegExp]>([
   ...OPTION_NAMES.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`^${name} must`)]),
   [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
@@ -59,7 +63,10 @@ it.each<[unknown, RegExp]>([
     { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
     /^outgoingWebhooks, endpoint x, sources has shop, /,
   ],
+  [{ pollIntervalSeconds: CIRCULAR }, /^pollIntervalSeconds must be a number of seconds .*, not "<ref/],
+  [{ redisUrls: CIRCULAR }, /^redisUrls must look like redis:/],
   [{ logger: () => undefined }, /^logger must have the functions/],
+  [{ logger: null }, /^logger must have the functions/],
   [{ databaseURL: "x" }, /^unknown option databaseURL; did you mean databaseUrl\?$/],
 ])(
   "a wrong option is refused with its name and what it must be, and no secret: %j",
