@@ -20,6 +20,7 @@ import { assertReachable, explainDatabaseError } from "../database/explainDataba
 import { makeRolesStep } from "../database/logins.ts";
 import { assertMigrated, migrate, type Step } from "../database/migrations.ts";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { describeUnknownName } from "../domain/unknownName.ts";
 import { systemClock } from "../process/clock.ts";
 import { makeShutdown, type Shutdown } from "../process/shutdown.ts";
 import { forwardLog, silentLogger, type Logger } from "../process/telemetry/logger.ts";
@@ -185,8 +186,10 @@ export function composeMirror(given: MirrorDeps, addresses: Addresses): Mirror {
       await assertReachable(databaseUrl);
       return migrateAll(databaseUrl, logger);
     },
-    async start({ web: answers = true, worker = false, poller = false } = {}) {
+    async start({ web: answers = true, worker = false, poller = false, ...others } = {}) {
       const parts = { web: answers, worker, poller };
+      for (const name of Object.keys(others))
+        throw new ConfigurationError(describeUnknownName("part", name, Object.keys(parts)));
       assertStartable(parts, { closed, run });
       if (run === undefined) {
         const shutdown = makeShutdown({ logger, isPart: true });
@@ -228,12 +231,13 @@ async function openParts(
   deps: RoleDeps,
   { web: answers, worker, poller }: Required<Parts>,
 ): Promise<WebHandlers> {
-  const { config, databaseUrl, logger } = deps;
+  const { config, databaseUrl, logger, shutdown } = deps;
   requireSources(config, poller ? "reading" : answers ? "writing" : "nothing", {
     keyFix: "Give it its apiKey, or start without the poller and without writeThrough.",
   });
   await assertReachable(databaseUrl);
   for (const remark of await assertMigrated(databaseUrl)) logger.warn(remark);
+  shutdown.signal.throwIfAborted();
   const queue = answers || worker ? await openQueue(deps) : undefined;
   // Each part loads its own code: a poller needs neither BullMQ nor Express.
   if (worker && queue) await (await import("./worker.ts")).startWorker({ ...deps, queue });
@@ -242,6 +246,8 @@ async function openParts(
     answers && queue ? await (await import("./web.ts")).openWeb({ ...deps, queue, health }) : undefined;
   if (poller) await (await import("./poller.ts")).startPoller(deps);
   startAlerting({ ...deps, health });
+  // Closed meanwhile: nobody may take it for started.
+  shutdown.signal.throwIfAborted();
   return web ?? makeProbesOnly(deps);
 }
 

@@ -259,12 +259,15 @@ it("can be started again after a start that failed, and not with other parts", a
   await expect(unreachable.migrate()).rejects.toMatchObject({ name: "UnavailableError" });
 });
 
-it("refuses a second start with other parts, a missing key before anything opens, and a start after its end", async () => {
+it("refuses a second start with other parts, a missing key before anything opens, and a start after its end, or during it", async () => {
   const once = await openMirror(OPTIONS);
   await Promise.all([once.start(), once.start({ web: true })]);
   await expect(once.start({ worker: true })).rejects.toThrow("The mirror has started with other parts.");
   await once.close();
   await expect(once.start()).rejects.toThrow("The mirror is closed.");
+  const given = await openMirror(OPTIONS);
+  const [up] = await Promise.allSettled([given.start(), given.close()]);
+  expect(up).toMatchObject({ reason: { message: "The mirror was closed while it started." } });
   const keyless = await openMirror({
     ...OPTIONS,
     writeThrough: false,

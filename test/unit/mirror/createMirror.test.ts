@@ -79,6 +79,13 @@ it.each<[unknown, RegExp]>([
   },
 );
 
+it("an unknown part is refused, so that no process lacks a worker in silence", async () => {
+  const mirror = await createMirror(OPTIONS);
+  await expect(mirror.start({ workers: true } as object)).rejects.toThrow(
+    "unknown part workers; did you mean worker?",
+  );
+});
+
 /** What each handler does with a request before the mirror has started. */
 function askUnstarted(
   mirror: Mirror,
