@@ -141,3 +141,15 @@ it("a worker's health server answers metrics only under a configured name, and w
   expect(await statusOf(`http://127.0.0.1:${port}/livez`, { Host: "10.0.0.1" })).toBe(200);
   await worker.stop();
 });
+
+it("with WEBHOOK_PORT, that port serves only webhooks, and only it does", async () => {
+  const webhooks = `http://127.0.0.1:${await findFreePort()}`;
+  await startWeb({ WEBHOOK_PORT: new URL(webhooks).port });
+  const body = makeEventBody({ id: "evt_port", order: { reference: "R1", updatedAt: at(1) } });
+  const send = (to: string) => sendEvent(`${to}/webhooks/live`, { id: "evt_port", body });
+  expect([await send(url), await send(webhooks)]).toEqual([404, 200]);
+  for (const place of ["/livez", "/openapi.json", "/v1/orders", "/ops", "/metrics"]) {
+    expect([place, await statusOf(webhooks + place)]).toEqual([place, 404]);
+    expect([place, await statusOf(url + place)]).not.toEqual([place, 404]);
+  }
+});

@@ -8,7 +8,7 @@ export interface Flood {
   readonly port: number;
   /** How long forged requests are sent; longer if needed to send at least `forgedMin`. */
   readonly floodMs: number;
-  readonly forgedMin?: number;
+  readonly forgedMin: number;
   /** Sends requests without waiting for the answers to earlier ones. */
   readonly pipelined: boolean;
 }
@@ -54,7 +54,7 @@ export async function holdBodies({
 
 /** Sends 5,000 forged requests a second on 64 connections, and reopens closed ones. */
 export async function flood(attack: Flood): Promise<{ sent: number; refused: number }> {
-  const { port, floodMs, forgedMin = 0, pipelined } = attack;
+  const { port, floodMs, forgedMin, pipelined } = attack;
   const request = makeForged();
   let sent = 0;
   let refused = 0;

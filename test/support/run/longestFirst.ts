@@ -11,7 +11,7 @@ const LONG = [
   "test/integration/poll/proof/proofSchedulesRest.test.ts",
   "test/integration/poll/proof/providerFamily.test.ts",
   "test/e2e/edge/overload.test.ts",
-  "test/e2e/edge/proxies.test.ts",
+  "test/e2e/edge/floods.test.ts",
   "test/e2e/firstHour/demo.test.ts",
   "test/e2e/firstHour/guest.test.ts",
   "test/e2e/firstHour/interruptedStart.test.ts",
