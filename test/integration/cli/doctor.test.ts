@@ -9,7 +9,7 @@ import { openServedMirror } from "../../support/mirror/served.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { withDatabase } from "../../support/servers/database.ts";
+import { createDatabase, withDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
@@ -21,6 +21,7 @@ import { EMPTY_MIRROR, emptying } from "../../support/mirror/tables.ts";
 const postgres = await startOwnPostgres();
 const pool = makePool({ url: postgres.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
 await addSource(pool, "live");
+await createDatabase(postgres.url, "bare");
 const sandbox = await startSandbox({ databaseUrl: postgres.url, host: "127.0.0.1", port: 0, seed: 1 });
 afterAll(async () => {
   await sandbox.close();
@@ -119,25 +120,6 @@ describe("doctor", () => {
     ]);
   });
 
-  it("reports a missing migration and skips the checks that need it", async () => {
-    // As in a database of the release before the last migration.
-    const names = ["order_mirror_migrations", "order_mirror_migration_runs"];
-    for (const name of names) await pool.query(`create table kept_${name} as table ${name}`);
-    onTestFinished(async () => {
-      for (const name of names)
-        await pool.query(
-          `delete from ${name}; insert into ${name} table kept_${name}; drop table kept_${name}`,
-        );
-    });
-    const last = "(select max(name) from kept_order_mirror_migrations)";
-    for (const name of names) await pool.query(`delete from ${name} where name = ${last}`);
-    const { findings, skipped } = await run();
-    expect(troubles(findings)).toEqual([
-      expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
-    ]);
-    expect(skipped).toContain("mirror");
-  });
-
   it("reports an address that redirects, accepts everything, or does not know the source", async () => {
     for (const status of [308, 200, 404, 502]) {
       const server = await serve((_req, res) => void res.status(status).set("Location", "/x").send());
@@ -215,11 +197,21 @@ describe("doctor", () => {
       /^postgres: .*no database nosuch.*→ Create/,
       { DATABASE_URL: withDatabase(postgres.url, "nosuch") },
     ],
-  ])("reports %s, and without a configuration or a database runs no other check", async (_, says, env) => {
-    const { findings, skipped } = await run(makeEnv(env));
-    expect(troubles(findings)).toEqual([expect.stringMatching(says)]);
-    expect(skipped.includes("mirror")).toBe(/^(?:configuration|postgres)/.test(says.source.slice(1)));
-  });
+    [
+      "missing migrations",
+      /^migrations: The database lacks .*migrations.*→ Run `order-mirror migrate`/,
+      { DATABASE_URL: withDatabase(postgres.url, "bare") },
+    ],
+  ])(
+    "reports %s, and without a configuration or a current database runs no other check",
+    async (_, says, env) => {
+      const { findings, skipped } = await run(makeEnv(env));
+      expect(troubles(findings)).toEqual([expect.stringMatching(says)]);
+      expect(skipped.includes("mirror")).toBe(
+        /^(?:configuration|postgres|migrations)/.test(says.source.slice(1)),
+      );
+    },
+  );
 });
 
 it("lets no check delay the others", async () => {
