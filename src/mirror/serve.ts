@@ -44,13 +44,9 @@ export async function serve(mirror: Mirror, place: Place, logger: Logger): Promi
   return { url: rest.url, webhooksUrl: webhooks.url, close };
 }
 
-/** Answers with these handlers alone, and 404 to what they leave. */
-export function answerOnly(handlers: readonly Handler[], logger: Logger): RequestListener {
-  return inTurn([...handlers, setAnswerHeaders, stampAnswer, refuseAnyAddress], logger);
-}
-
-/** Calls one handler after the other until one answers. */
-function inTurn(handlers: readonly Handler[], logger: Logger): RequestListener {
+/** Answers with these handlers alone, one after the other until one answers, and 404 to what they leave. */
+export function answerOnly(given: readonly Handler[], logger: Logger): RequestListener {
+  const handlers = [...given, setAnswerHeaders, stampAnswer, refuseAnyAddress];
   const answerError = makeErrorAnswer(logger);
   return (request, response) => {
     const call = (place: number, error?: unknown): void => {

@@ -14,10 +14,7 @@ const SYSTEM_REASONS: Readonly<Record<string, string>> = {
   EEXIST: "a file stands in its place",
   ENOTDIR: "a file stands in its place",
 };
-const FIXES: Readonly<Record<string, string>> = {
-  ENOSPC: "Free 100 MB there",
-  EDQUOT: "Free 100 MB there",
-};
+const FULL = ["ENOSPC", "EDQUOT"];
 
 /** The absolute path, created if missing, for this account only. Throws ConfigurationError if it is unusable. */
 export async function openDataFolder(dataDir: string): Promise<string> {
@@ -37,8 +34,7 @@ export async function openDataFolder(dataDir: string): Promise<string> {
 
 /** True if the system refused to write because the disk, or the account's share of it, is full. */
 export function isFullDisk(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return code === "ENOSPC" || code === "EDQUOT";
+  return FULL.includes(String((error as { code?: unknown } | null | undefined)?.code));
 }
 
 /** Why an action on files or a server program failed, as a clause; never empty. */
@@ -53,7 +49,7 @@ export function describeFailure(error: unknown): string {
 
 /** The first half of a fix for that failure; undefined where nothing better than another place is known. */
 export function findFix(error: unknown): string | undefined {
-  return FIXES[findCode(error)];
+  return FULL.includes(findCode(error)) ? "Free 100 MB there" : undefined;
 }
 
 function findCode(error: unknown): string {
