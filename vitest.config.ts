@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/run/longestFirst.ts";
-import { listReporters } from "./test/support/run/runReport.ts";
+import { REPORTERS } from "./test/support/run/runReport.ts";
 import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.ts";
 
 keepTemporaryFilesInMemory();
@@ -24,7 +24,7 @@ const globalSetup = ["test/support/run/globalSetup.ts"];
 
 export default defineConfig({
   test: {
-    reporters: listReporters(),
+    reporters: REPORTERS,
     sequence: { sequencer: LongestFirst },
     maxWorkers: Math.min(workers, WORKERS_MAX),
     projects: [

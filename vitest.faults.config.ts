@@ -1,6 +1,6 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { isShort } from "./test/support/faults/extent.ts";
-import { listReporters } from "./test/support/run/runReport.ts";
+import { REPORTERS } from "./test/support/run/runReport.ts";
 import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.ts";
 
 keepTemporaryFilesInMemory();
@@ -9,7 +9,7 @@ keepTemporaryFilesInMemory();
 export default defineConfig({
   test: {
     name: "faults",
-    reporters: listReporters(),
+    reporters: REPORTERS,
     environment: "node",
     include: ["test/faults/**/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
