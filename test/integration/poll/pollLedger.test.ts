@@ -21,6 +21,7 @@ import {
 import { beside } from "../../support/servers/database.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying, makeRead } from "../../support/mirror/tables.ts";
 
 const { pool, read } = await openLiveMirror({ statementTimeoutMs: 10_000 });
@@ -35,7 +36,7 @@ beforeEach(async () => {
 
 /** A source without windows, with a history from then on, and its leader. */
 async function begin(historySince: bigint): Promise<void> {
-  await pool.query(emptying("leases poll_state coverage"));
+  await pool.query(emptying("leases poll_state coverage retention_walks"));
   lease = (await acquireLease(pool, { name: "poll:live", holder: "a", ttlMs: 15_000 }))!;
   await beginPolling(pool, lease, { sourceId: "live", historySince, polledThrough: historySince });
 }
@@ -57,6 +58,11 @@ const head = (more: Partial<HeadWindow> = {}) =>
 const prove = async (since: bigint, until: bigint) => {
   await walk({ since, until });
   return head();
+};
+/** Removes what is old enough, a few rows at a time, once all windows have aged. */
+const removeOld = async (aged = "10 days") => {
+  await pool.query(`update mirror.coverage set ended_at = ended_at - interval '${aged}'`);
+  return (await removeOlder(pool, { stepRows: 4 })).removed;
 };
 /** Windows of another source, proved and walked, which count for nothing. */
 const coverOther = () =>
@@ -369,8 +375,17 @@ describe("the ledger", () => {
       holder: "b",
     });
   });
-  it("agrees with the arithmetic of its model", async () => {
-    const kind = fc.constantFrom("proved", "walked", "resting");
+  it("has old windows removed that the claim covers or that prove nothing, and keeps recent ones", async () => {
+    for (let since = 0n; since < 9n; since += 1n) await prove(since, since + 1n);
+    await walk({ since: 20n, until: 25n });
+    await pool.query("update mirror.coverage set awaits_head = false");
+    await prove(30n, 40n);
+    expect(await removeOld("1 day")).toBe(0);
+    expect(await removeOld()).toBe(10);
+    expect(await read("select since from mirror.coverage")).toEqual([{ since: "30" }]);
+  });
+  it("agrees with the arithmetic of its model, whenever old windows are removed", async () => {
+    const kind = fc.constantFrom("proved", "proved, and old ones removed", "walked", "resting");
     const window = fc
       .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), kind)
       .map(([since, length, as]) => ({ since, until: since + length, as }));
@@ -381,15 +396,16 @@ describe("the ledger", () => {
         async (windows, from) => {
           await begin(from);
           const having = (as: string) => windows.filter((one) => one.as === as);
-          const proved = having("proved");
+          const proved = windows.filter(({ as }) => as.startsWith("proved"));
           let expected = from;
-          for (const [index, { since, until }] of proved.entries()) {
+          for (const [index, { since, until, as }] of proved.entries()) {
             const before = expected;
             expected = safeThrough(expected, proved.slice(0, index + 1));
             const { safeThrough: actual, historySince } = await prove(since, until);
             expect(historySince).toBeLessThanOrEqual(from);
             expect(actual ?? from).toBe(expected);
             expect(expected).toBeGreaterThanOrEqual(before);
+            if (as !== "proved") await removeOld();
           }
           for (const { since, until } of having("walked")) await walk({ since, until });
           const within = { since: -30n, until: 60n };
