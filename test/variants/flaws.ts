@@ -36,7 +36,7 @@ export const VARIANTS: readonly Variant[] = [
     flaw: "a claim wins over a later read",
     in: "domain/order/observation.ts",
     find: "  if (horizon !== null) return horizon;",
-    by: "unit/domain/claimsAndReads: a read beyond the margin of every observation produces the state that the provider shows",
+    by: "integration/apply/guard: the guard in SQL agrees with its model on any sequence of observations",
   },
   {
     flaw: "a stored horizon ahead of the present counts",
@@ -57,7 +57,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/order/observation.ts",
     find: "  return addSeconds(requestedAt, -marginSeconds);",
     replace: "  return addSeconds(requestedAt, -0 * marginSeconds);",
-    by: "unit/domain/claimsAndReads: nothing within the margin is ever refuted, so a true event survives a lagging read",
+    by: "unit/domain/observation: by a read",
   },
   {
     flaw: "a contradiction by a concurrent writer goes unnoticed",

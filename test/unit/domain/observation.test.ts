@@ -8,7 +8,6 @@ import {
   type Observation,
   type OrderKey,
 } from "../../../src/domain/order/observation.ts";
-import { decide } from "../../support/mirror/decide.ts";
 import { lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
@@ -16,7 +15,6 @@ import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instan
 const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));
 /** More than a minute apart, so that some claims are dated ahead of their own observation. */
 const instant = fc.bigInt({ min: 0n, max: 3n }).map((minutes) => minutes * 61n * NANOS_PER_SECOND);
-const PRESENT = 3_600n * NANOS_PER_SECOND;
 const key: fc.Arbitrary<OrderKey> = fc
   .record({
     ahead: fc.option(instant),
@@ -70,22 +68,6 @@ describe("compareKeys", () => {
       expect(compareKeys({ ...low, ...step }, { ...low, ...lesser })).toBeGreaterThan(0);
     });
   });
-});
-
-it("the model of the guard lets one good read heal what a read with a wrong clock had shown, and a newer claim, too", () => {
-  const day = 86_400n * NANOS_PER_SECOND;
-  const frozen = { ...low, horizon: PRESENT + day, settled: true };
-  const claim = { ...low, version: 2n };
-  const read = { ...low, horizon: 3n, settled: true };
-  const decided = [
-    { ...read, version: 2n },
-    { ...read, version: -1n },
-    read,
-    claim,
-    { ...low, version: -1n },
-  ].map((incoming) => decide(frozen, incoming, PRESENT));
-  expect(decided).toEqual(["apply", "correct", "confirm", "apply", "none"]);
-  expect(decide(frozen, claim, PRESENT + day)).toBe("none");
 });
 
 describe("an observation", () => {
