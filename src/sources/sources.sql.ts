@@ -16,6 +16,8 @@ export interface StoredSource {
   readonly provider: string | null;
   /** Branches, in words, of another organization, which the configured key is of; null while it is of the source's. */
   readonly refusedBranches: string | null;
+  /** A person has paused polling. */
+  readonly isPaused: boolean;
 }
 
 /**
@@ -41,7 +43,8 @@ export async function recordReceiving(pool: Pool, receives: ReadonlyMap<string, 
   );
 }
 
-const STORED = `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches" from mirror.sources`;
+const STORED = `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches",
+  paused_at is not null as "isPaused" from mirror.sources`;
 
 /** The stored facts about a source; undefined if it was never configured. */
 export async function readSource(pool: Pool, sourceId: string): Promise<StoredSource | undefined> {

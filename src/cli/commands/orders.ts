@@ -16,7 +16,7 @@ import { readListedOrders } from "../../orders/orderList.sql.ts";
 import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import type { Pool } from "../../database/database.ts";
 import { recordConfiguredSources } from "../../sources/configuredSources.ts";
-import { readSourceIds } from "../../sources/sources.sql.ts";
+import { readSource, readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
@@ -187,10 +187,11 @@ async function refetch({ pool, config }: Mirror, text: string, options: Options)
     );
   if (options.json === true)
     return printJson(asked.map(({ sourceId, reference }) => ({ sourceId, reference })));
-  for (const { sourceId, reference } of asked)
-    printLine(
-      `Order ${reference} of source ${sourceId} will be read again by the leading poller's next cycle.`,
-    );
+  for (const { sourceId, reference } of asked) {
+    const isPaused = (await readSource(pool, sourceId))?.isPaused === true;
+    const when = isPaused ? "once its polling is resumed" : "by the leading poller's next cycle";
+    printLine(`Order ${reference} of source ${sourceId} will be read again ${when}.`);
+  }
   printNotice(`Next: order-mirror tail --order ${shellWord(text)}`);
 }
 

@@ -1,4 +1,5 @@
 import { recordConfiguredSources } from "../../sources/configuredSources.ts";
+import { readSource } from "../../sources/sources.sql.ts";
 import type { Command } from "commander";
 import { ceilTo, floorTo, formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE, type Window } from "../../domain/window/window.ts";
@@ -104,6 +105,10 @@ async function readHere(
     const requestId = await audited(pool, { action: verb, sourceId, target }, () =>
       requestPeriod(pool, { ...period, kind, sourceId }),
     );
+    if ((await readSource(pool, sourceId))?.isPaused === true)
+      printNotice(
+        `Polling of ${sourceId} is paused: this waits for \`order-mirror source resume ${sourceId}\`.`,
+      );
     const ended = await withPoller(mirror, sourceId, () => watchUntilEnded(mirror, requestId, signal));
     if (ended === undefined) {
       await cancelRequest(pool, requestId);

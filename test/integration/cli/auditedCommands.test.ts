@@ -75,6 +75,10 @@ it("a command run through sudo names both accounts, if they are two", async () =
 it("an order whose single read found nothing says so until the provider is asked again", async () => {
   await run(["refetch", "R1"]);
   expect((await run(["order", "R1"])).stderr).toMatch(/the poller does it in its next cycle\./);
+  await run(["source", "pause", "live"]);
+  expect((await run(["refetch", "R1"])).stdout).toMatch(/will be read again once its polling is resumed\./);
+  expect((await run(["order", "R1"])).stderr).toMatch(/the poller does it once polling is resumed\./);
+  await run(["source", "resume", "live"]);
   await database.pool.query(`update mirror.refetches set attempts = 1, missed_at = 1,
     next_attempt_at = clock_timestamp() + interval '90 min'`);
   const { stderr } = await run(["order", "R1"]);

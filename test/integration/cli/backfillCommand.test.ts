@@ -42,7 +42,9 @@ it("refuses wrong arguments", async () => {
     expect(await run(...wrong)).toMatchObject({ code: 2, stdout: "" });
 });
 
-it("is in the audit log, and cancelled by Ctrl-C", async () => {
+it("is in the audit log, says that polling is paused, and is cancelled by Ctrl-C", async () => {
+  await pool.query("update mirror.sources set paused_at = now()");
+  onTestFinished(async () => void (await pool.query("update mirror.sources set paused_at = null")));
   const period = ["--from", "2026-01-01", "--to", "2026-01-02"];
   const command = startProgram(["backfill", ...period], { DATABASE_URL: database.url });
   await isAsked();
@@ -50,7 +52,7 @@ it("is in the audit log, and cancelled by Ctrl-C", async () => {
     signal: "SIGINT",
     stdout: "",
     stderr: expect.stringMatching(
-      /the poller that has it does the work\.\nCancelled; what was read stays\.\n$/,
+      /^Polling of live is paused: this waits for `order-mirror source resume live`\.\n.*the poller that has it does the work\.\nCancelled; what was read stays\.\n$/,
     ),
   });
   const { rows } = await pool.query("select state from mirror.period_requests");
