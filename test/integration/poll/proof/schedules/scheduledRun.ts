@@ -39,9 +39,11 @@ const arbitraryStep = fc.oneof(
     order: fc.oneof(order, fc.constant("INVENTED")),
     age: fc.constantFrom(-7_200, -60, 1, 100, 1_000, 7_200),
   }),
-  step(2, ["restart", "kill", "takeOver"]),
+  step(2, ["restart", "kill", "takeOver", "takeBack"]),
   // After that many list requests of the cycle.
-  step(2, ["killAmid", "loseCommitsAmid", "restoreAmid"], { requests: fc.integer({ min: 1, max: 5 }) }),
+  step(2, ["killAmid", "endLeaseAmid", "loseCommitsAmid", "restoreAmid"], {
+    requests: fc.integer({ min: 1, max: 5 }),
+  }),
   step(1, ["lag"], { seconds: fc.constantFrom(0, 20, 250, 700, 3_600) }),
   step(1, ["clock"], { errorSeconds: fc.constantFrom(0, 86_400, -3_600) }),
   step(1, ["goBack"], { seconds: fc.constantFrom(60, 900, 7_200) }),
@@ -226,8 +228,11 @@ class ScheduledRun {
       case "kill":
         return void (await this.#succeed());
       case "takeOver":
-        return this.#takeOver();
+        return void (await this.#takeOver());
+      case "takeBack":
+        return this.#takeBack();
       case "killAmid":
+      case "endLeaseAmid":
       case "loseCommitsAmid":
       case "restoreAmid":
         return this.#amid(one.kind, one.requests);
@@ -247,16 +252,24 @@ class ScheduledRun {
   }
 
   /** Another process leads, and the former leader continues as if it still led. */
-  async #takeOver(): Promise<void> {
+  async #takeOver(): Promise<Poller> {
     const former = await this.#succeed();
     await this.cycle();
     await this.#world.advance(INTERVAL_SECONDS);
     await former.runOnce();
     await this.#judge();
+    return former;
+  }
+
+  /** The former leader leads again, with all that it kept, once the other process has ended. */
+  async #takeBack(): Promise<void> {
+    const former = await this.#takeOver();
+    await this.#poller.close();
+    this.#poller = former;
   }
 
   /** Something happens while a cycle waits for the answer to a list request. */
-  async #amid(kind: "killAmid" | "loseCommitsAmid" | "restoreAmid", request: number): Promise<void> {
+  async #amid(kind: Extract<Step["kind"], `${string}Amid`>, request: number): Promise<void> {
     const world = this.#world;
     const { provider } = world;
     await world.advance(INTERVAL_SECONDS);
@@ -273,6 +286,7 @@ class ScheduledRun {
         if (requests !== request) return;
         resolve();
         if (kind === "killAmid") await new Promise(() => undefined);
+        if (kind === "endLeaseAmid") return world.endLease();
         await world.restore();
         forgets = true;
       };

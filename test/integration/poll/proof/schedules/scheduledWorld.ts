@@ -222,7 +222,7 @@ function makeWorld(lane: {
         leaseTtlMs: 30 * DAY_SECONDS * 1_000,
       }),
     /** Ends the lease of its holder, as time does when a process was killed. */
-    endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),
+    endLease: () => run("update mirror.leases set expires_at = '-infinity' where name = 'poll:' || $1"),
     /** Applies an event of such a change. */
     async deliver(reference: string, { status, updatedAt }: Shown) {
       const eventId = `evt_${sourceId}_${(events += 1)}`;
