@@ -227,19 +227,26 @@ describe("an interrupted cycle", () => {
     expect(await listReferences()).toHaveLength(23);
   });
 
-  it("rejects with the caller's reason", async () => {
-    provider.before = (signal) => systemClock.sleep(60_000, signal);
-    const poller = makeSut();
-    const abort = new AbortController();
-    const report = poller.runOnce(abort.signal);
-    await vi.waitFor(() => expect(provider.reads).toHaveLength(1), 60_000);
-    abort.abort(new Error("enough"));
-    await expect(report).rejects.toThrow("enough");
-    await expect.poll(async () => (await readState())["last_cycle_ended_at"]).not.toBeNull();
-    expect((await readState())["last_error"]).toBeNull();
-    provider.before = () => undefined;
-    expect((await poll(poller)).outcome).toBe("polled");
-  });
+  it.each(["a page", "a single read"])(
+    "rejects with the caller's reason while it waits for %s",
+    async (what) => {
+      const waited = () => (what === "a page" ? provider.reads : provider.singleReads);
+      provider.before = (signal) =>
+        waited().length > 0 ? systemClock.sleep(60_000, signal) : Promise.resolve();
+      await requestRefetches(pool, { sourceId: "live", references: ["R1"], reason: "test" });
+      const poller = makeSut();
+      const abort = new AbortController();
+      const report = poller.runOnce(abort.signal);
+      await vi.waitFor(() => expect(waited()).toHaveLength(1), 60_000);
+      abort.abort(new Error("enough"));
+      await expect(report).rejects.toThrow("enough");
+      await expect.poll(async () => (await readState())["last_cycle_ended_at"]).not.toBeNull();
+      expect((await readState())["last_error"]).toBeNull();
+      expect(await read("select from mirror.refetches where attempts > 0")).toEqual([]);
+      provider.before = () => undefined;
+      expect((await poll(poller)).outcome).toBe("polled");
+    },
+  );
 });
 
 it("retries soon when the database goes away while a page is applied", async () => {

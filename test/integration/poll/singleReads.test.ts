@@ -1,88 +1,69 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import type { Poller } from "../../../src/poll/poller.ts";
-import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
-import { secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { SourceFailure } from "../../../src/domain/source/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
 import {
-  hangUp,
-  json,
-  makeHastyClient,
-  orderBody,
-  refusal,
-  startScriptedProvider,
-  text,
-  type ScriptedProvider,
-  type Step,
-} from "../../support/providers/scriptedProvider.ts";
-import { EMPTY_MIRROR, readPollState } from "../../support/mirror/tables.ts";
+  cancelRequest,
+  finishRequests,
+  readRequest,
+  requestPeriod,
+  requestUnlisted,
+} from "../../../src/poll/periodRequests.sql.ts";
+import {
+  completeRefetch,
+  noteRefetchFailure,
+  postponeRefetch,
+  requestRefetches,
+  takeRefetches,
+} from "../../../src/poll/refetches.sql.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
+import { openPolledMirror, poll, pollUntil } from "../../support/mirror/livePoller.ts";
+import { readPollState } from "../../support/mirror/tables.ts";
+import { secondsAgo, type MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
-const { pool, show, read, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
-let provider: ScriptedProvider;
+const HOUR = 3_600;
+const MANY = 20;
 
-beforeEach(async () => {
-  provider = await startScriptedProvider();
-  await pool.query(EMPTY_MIRROR);
+const { pool, provider, show, tell, read, listReferences, makeSut } = await openPolledMirror({
+  backfillSince: "PT1M",
 });
-afterEach(() => provider.close());
-
-const OLD = secondsAgo(7_200);
-const order = (reference: string, more: Record<string, unknown> = {}) =>
-  orderBody({ reference, updatedAt: formatInstant(OLD), ...more });
-
-/** The provider answers single reads with these; for other references with a good order. Its lists are empty. */
-function serve(answers: Readonly<Record<string, Step>>): void {
-  provider.script((response, request) => {
-    const { pathname } = new URL(request.url, provider.url);
-    const reference = decodeURIComponent(pathname.slice("/v1/orders/".length));
-    const page = { data: [], hasMore: false, limit: 200, offset: 0, request_id: "req_1" };
-    const answer =
-      pathname === "/v1/orders" || pathname === "/v1/branches"
-        ? json(200, page)
-        : (answers[reference] ?? json(200, { ...order(reference), request_id: "req_1" }));
-    answer(response, request);
-  });
-}
-
-const countReads = (reference: string) =>
-  provider.requests.filter(({ url }) => url === `/v1/orders/${reference}`).length;
-
-function makeSut(intervalSeconds = 0.2): Poller {
-  const client = makeHastyClient({ baseUrl: provider.url });
-  return makeLivePoller({ client, pool, intervalSeconds, backfillSince: "PT1M" });
-}
 
 const request = (...references: string[]) =>
-  requestRefetches(pool, { sourceId: "live", references, reason: "requested by a person" });
-const readWishes = () =>
-  read<{ reference: string; failures: number; last_error: string | null }>(
-    "select reference, failures, last_error from mirror.refetches order by reference",
-  );
-const readSafeThrough = async () => (await readPollState(pool, "live"))?.safeThrough ?? 0n;
+  requestRefetches(pool, { sourceId: "live", references, reason: "asked" });
+/** Ends a single read of R1 that showed this version; undefined: that found no such order. */
+async function complete(
+  shown: bigint | undefined,
+  { differed = false, meanwhile = () => Promise.resolve() } = {},
+): Promise<void> {
+  await request("R1");
+  const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  await meanwhile();
+  await completeRefetch(pool, { sourceId: "live", refetch: refetch!, shown, differed, marginSeconds: 1 });
+}
+const readRequests = () =>
+  read("select reference, attempts, failures from mirror.refetches order by reference");
+const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
 const readQuarantine = () =>
-  read<{ reference: string; detail: string }>(
+  read(
     "select reference, via, reason, detail from mirror.quarantine where state = 'open' order by reference",
   );
-/** Seconds until the next single read. */
-const readWait = async () => {
-  const wait = "extract(epoch from min(next_attempt_at) - clock_timestamp())::float8";
-  return (await read<{ wait: number }>(`select ${wait} as wait from mirror.refetches`))[0]!.wait;
-};
-/** A read has shown these orders. */
-const showOld = (...references: string[]) =>
-  show(
-    OLD,
-    references.map((reference) => ({ reference, updatedAt: formatInstant(OLD) })),
-    { marginSeconds: 5 },
+const fail = (failure: SourceFailure) => new ProviderError(`the read is ${failure}`, { failure });
+const readExceptions = () => read("select distinct reference, kind from mirror.exceptions");
+
+/** Polls, with every wait of a request ended, until the order was read singly that many times. */
+const readSingly = (poller: Poller, times: number) =>
+  vi.waitUntil(
+    async () => {
+      await endWaits();
+      await poller.runOnce();
+      return provider.singleReads.length >= times;
+    },
+    { timeout: 60_000, interval: 5 },
   );
-const verifyOld = () => {
-  const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
-  return requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
-};
-const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
-/** Polls, with every wait of a single read ended, until that holds after a cycle. */
+
+/** Polls, with every wait of a request ended, until that holds after a cycle. */
 const hurryUntil = (poller: Poller, reached: () => Promise<boolean>) =>
   pollUntil(poller, async () => {
     const isOver = await reached();
@@ -90,193 +71,267 @@ const hurryUntil = (poller: Poller, reached: () => Promise<boolean>) =>
     return isOver;
   });
 
-const HTML = { "content-type": "text/html" };
-const html = (status: number) => text(status, "<h1>Jane Doe, Dam 1</h1>", HTML);
-const noTime = json(200, { ...order("BAD"), updatedAt: null, request_id: "req_1" });
-
-const failing: Record<string, Step> = {
-  "200 without updatedAt": noTime,
-  "200 that is HTML": html(200),
-  "503 without a body": text(503, ""),
-  "no answer": hangUp,
-  "401 for this order only": text(401, ""),
-  "404 as HTML": html(404),
-  "404 with another code": refusal(404, "not_found"),
-  "410 without a body": text(410, ""),
-  "a redirect": text(302, "", { location: "/login" }),
-};
-const gone: Record<string, Step> = {
-  "404 with the provider's code": refusal(404, "order_not_found"),
-};
-
-describe("a refetch that is answered by", () => {
-  it.each(Object.entries({ ...failing, ...gone }))(
-    "%s ends no cycle and delays neither the proof nor other orders",
-    async (name, answer) => {
-      serve({ BAD: answer });
-      await request("BAD");
-      await request("GOOD");
-      const poller = makeSut();
-      const outcomes = new Set<string>();
-      outcomes.add((await poll(poller)).outcome);
-      const before = await readSafeThrough();
-      await vi.waitUntil(
-        async () => {
-          outcomes.add((await poll(poller)).outcome);
-          return (await readSafeThrough()) > before && (await listReferences()).includes("GOOD");
-        },
-        { timeout: 60_000, interval: 1 },
-      );
-      expect([...outcomes]).toEqual(["polled"]);
-      expect(countReads("BAD")).toBeGreaterThan(0);
-      const left = await readWishes();
-      expect(left.map(({ reference }) => reference)).toEqual(name in gone ? [] : ["BAD"]);
-      for (const { failures, last_error } of left) {
-        expect(failures).toBeGreaterThan(0);
-        expect(last_error).toMatch(/^GET \/v1\/orders\/\{reference\} /);
-        expect(last_error).not.toMatch(/Jane|Dam/);
-      }
-    },
-  );
+it("counts what a read has corrected in the verifications of that time, and in no other", async () => {
+  const version = secondsAgo(2 * HOUR);
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(version) }]);
+  await show(secondsAgo(60), [{ reference: "R2", updatedAt: formatInstant(version + 1n) }]);
+  const periods = [
+    ["verification", version, version + 1n],
+    ["verification", version - 1n, version],
+    ["verification", version + 1n, version + 2n],
+    ["backfill", version, version + 1n],
+    ["verification", version, version + 1n],
+  ] as const;
+  const ids: bigint[] = [];
+  for (const [kind, since, until] of periods)
+    ids.push(await requestPeriod(pool, { kind, sourceId: "live", since, until }));
+  await cancelRequest(pool, ids.at(-1)!);
+  const read = () => Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.differed));
+  await complete(version);
+  expect(await read()).toEqual([0, 0, 0, 0, 0]);
+  await complete(version, { differed: true });
+  expect(await read()).toEqual([1, 0, 0, 0, 0]);
 });
 
-it("shows an order that no address can name in quarantine, and sends nothing for it", async () => {
-  serve({});
+it("ends a verification only when what a later one asked for as well was read", async () => {
+  const version = secondsAgo(2 * HOUR);
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(version) }]);
+  const lease = (await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 }))!;
+  const period = { since: version, until: version + 1n };
+  const asked = { sourceId: "live", window: period, listed: [], present: secondsAgo(0) };
+  const ids: bigint[] = [];
+  for (const kind of ["verification", "verification", "backfill"] as const)
+    ids.push(await requestPeriod(pool, { kind, sourceId: "live", ...period }));
+  await pool.query("update mirror.period_requests set state = 'running', read_down_to = since");
+  for (const requestId of ids.slice(0, 2)) await requestUnlisted(pool, { ...asked, requestId });
+  const finish = async () => {
+    await finishRequests(pool, lease, "live");
+    return Promise.all(ids.map(async (id) => (await readRequest(pool, id))?.state));
+  };
+  expect(await finish()).toEqual(["running", "running", "done"]);
+  await complete(undefined, { differed: true });
+  expect(await finish()).toEqual(["done", "done", "done"]);
+});
+
+it("frees what reads could not show of an order, and never an event about it", async () => {
+  await tell({ reference: "R1", updatedAt: formatInstant(secondsAgo(-48 * HOUR)) });
+  await pool.query(`insert into mirror.quarantine (source_id, via, reference, reason)
+    values ('live', 'poll', 'R1', 'unreadable_order'), ('live', 'refetch', 'R1', 'unreadable_singly')`);
+  const readReasons = async () =>
+    (await read("select reason from mirror.quarantine order by 1")).map(({ reason }) => reason);
+  // Asked for again while it was read: a read that began before says nothing of what was asked for since.
+  await complete(secondsAgo(HOUR), { meanwhile: () => request("R1") });
+  expect(await readReasons()).toEqual(["dated_ahead", "unreadable_order", "unreadable_singly"]);
+  await complete(secondsAgo(HOUR));
+  expect(await readReasons()).toEqual(["dated_ahead", "unreadable_order"]);
+  await complete(undefined);
+  expect(await readReasons()).toEqual(["dated_ahead"]);
+});
+
+it("stays requested when it is requested again while the order is being read", async () => {
+  await request("R1");
+  const [taken] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+  const end = { sourceId: "live", refetch: taken!, shown: undefined };
+  await request("R1");
+  const untried = [{ reference: "R1", attempts: 0, failures: 0 }];
+  await completeRefetch(pool, { ...end, differed: false, marginSeconds: 1 });
+  expect(await readRequests()).toEqual(untried);
+  await postponeRefetch(pool, { ...end, waitMs: 60_000, missedAt: null });
+  expect(await readRequests()).toEqual(untried);
+});
+
+it("reads first what people ask for, then what events ask for, then what verifications ask for", async () => {
+  await pool.query(`insert into mirror.refetches (source_id, reference, reason, request_id, next_attempt_at)
+    select 'live', reference, 'a reason', request, now() - minutes * interval '1 minute' from (values
+      ('VERIFIED', 1, 9), ('PERSON', 1, 8), ('EVENT', null, 6), ('EARLIER EVENT', null, 7), ('NOT DUE', null, -1)
+    ) as due (reference, request, minutes)`);
+  await requestRefetches(pool, { sourceId: "live", references: ["PERSON"], reason: "requested by a person" });
+  const taken = await takeRefetches(pool, { sourceId: "live", limit: 9 });
+  expect(taken.map(({ reference }) => reference)).toEqual(["PERSON", "EARLIER EVENT", "EVENT", "VERIFIED"]);
+});
+
+it("keeps an order that a read did not find an exception while the list is in doubt", async () => {
+  await show(secondsAgo(60), [{ reference: "R1", updatedAt: formatInstant(secondsAgo(2 * HOUR)) }]);
+  await request("R1");
   const poller = makeSut();
-  await request("..");
-  await vi.waitUntil(
-    async () => {
-      expect((await poll(poller)).outcome).toBe("polled");
-      await endWaits();
-      return (await readQuarantine()).length > 0;
-    },
-    { timeout: 60_000, interval: 1 },
-  );
-  expect(await readQuarantine()).toEqual([expect.objectContaining({ reference: "..", via: "refetch" })]);
-  expect((await readWishes())[0]?.last_error).toContain("cannot be part of an address");
-  expect(provider.requests.filter(({ url }) => !/^\/v1\/(orders\?|branches)/.test(url))).toEqual([]);
+  await readSingly(poller, 1);
+  expect(await readExceptions()).toEqual([{ reference: "R1", kind: "missing" }]);
+  await pool.query("update mirror.poll_state set list_emptied_at = clock_timestamp()");
+  await readSingly(poller, 2);
+  // The count of answers begins again; no read has shown the order.
+  expect(await readExceptions()).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
 });
 
-describe("an order that cannot be refetched", () => {
-  it("is requested once per attempt, at growing intervals", async () => {
-    serve({ BAD: html(500) });
-    await request("BAD");
-    const poller = makeSut(0.05);
-    const waits: number[] = [];
-    for (let attempt = 1; attempt <= 4; attempt += 1) {
-      await endWaits();
-      await pollUntil(poller, async () => (await readWishes())[0]?.failures === attempt);
-      expect(countReads("BAD")).toBe(attempt);
-      waits.push(await readWait());
-    }
-    expect(waits[3]).toBeGreaterThan(3 * waits[0]!);
-  });
-
-  it("is quarantined after some attempts, with the provider's answer, and then rarely retried", async () => {
-    serve({ BAD: html(500), WORSE: html(500), NULL: noTime });
-    await request("BAD", "WORSE", "NULL");
-    const poller = makeSut(0.05);
-    await hurryUntil(poller, async () => (await readQuarantine()).length === 3);
-    const [bad, ...others] = await readQuarantine();
-    expect(others.map(({ reference }) => reference)).toEqual(["NULL", "WORSE"]);
-    expect(bad).toMatchObject({
-      via: "refetch",
-      reason: "unreadable_singly",
-      detail: expect.stringContaining("HTTP 500"),
-    });
-    expect(others[0]!.detail).toMatch(/updatedAt/);
-    // A cycle may have time for only some of them and leave the others to the next one.
-    await pollUntil(poller, async () => (await readWait()) > 3_600);
-    // A retry that fails again adds no row.
-    await endWaits();
-    await poll(poller);
-    await poll(poller);
-    expect(await readQuarantine()).toHaveLength(3);
-    // Nor does one of an order whose entry a person has dismissed.
-    await pool.query("update mirror.quarantine set state = 'dismissed' where reference = 'BAD'");
-    await hurryUntil(poller, async () => (await readWishes()).every(({ failures }) => failures > 7));
-    expect(await readQuarantine()).toHaveLength(2);
-    // Who asks for it again is told again.
-    await request("BAD");
-    await hurryUntil(poller, async () => (await readQuarantine()).length === 3);
-  });
-
-  it("leaves the quarantine once it can be read", async () => {
-    serve({ BAD: noTime });
-    await request("BAD");
-    const poller = makeSut(0.05);
-    await hurryUntil(poller, async () => (await readQuarantine()).length === 1);
-    serve({});
-    await hurryUntil(poller, async () => (await readWishes()).length === 0);
-    expect(await readQuarantine()).toEqual([]);
-    expect(await listReferences()).toEqual(["BAD"]);
-  });
-
-  it("starts with the first attempt when it is requested again", async () => {
-    serve({ BAD: noTime });
-    await request("BAD");
-    const poller = makeSut(60);
-    await poll(poller);
-    expect(await readWishes()).toMatchObject([{ failures: 1 }]);
-    await request("BAD");
-    expect(await readWishes()).toEqual([{ reference: "BAD", failures: 0, last_error: null }]);
-    expect(await readWait()).toBeLessThanOrEqual(0);
-  });
+it.each([
+  "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'R1', 'unreadable_order')",
+  "update mirror.refetches set replayed = true",
+  "update mirror.refetches set unconfirmed = true",
+  "update mirror.refetches set claim_version = 5",
+])("keeps with one absence the exception of an order that the mirror never had (%#)", async (except) => {
+  await request("R1");
+  await pool.query(except);
+  await readSingly(makeSut(), 1);
+  expect(await readExceptions()).toMatchObject([{ reference: "R1" }]);
 });
 
-it("an answer about another order is applied as what it is, and says that what was asked for is missing", async () => {
-  await showOld("CLAIMED");
-  // REAL has it as its externalOrderId.
-  serve({ CLAIMED: json(200, { ...order("REAL", { externalOrderId: "CLAIMED" }), request_id: "req_1" }) });
-  await request("CLAIMED");
-  await poll(makeSut(60));
-  expect((await listReferences()).toSorted()).toEqual(["CLAIMED", "REAL"]);
-  expect(await read("select reference, kind from mirror.exceptions")).toEqual([
-    { reference: "CLAIMED", kind: "missing" },
+it("reads an order until its version is settled, however many reads failed before", async () => {
+  const getOrder: MemoryProvider["getOrder"] = (reference, options) => {
+    const answer = provider.getOrder(reference, options);
+    return provider.singleReads.length <= MANY
+      ? answer.then(() => Promise.reject(new Error("away")))
+      : answer;
+  };
+  provider.put("R1", secondsAgo(-HOUR));
+  await request("R1");
+  const poller = makeSut({ client: { ...provider, getOrder } });
+  await readSingly(poller, MANY);
+  expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY, failures: MANY }]);
+  await readSingly(poller, MANY + 1);
+  expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY + 1, failures: 0 }]);
+});
+
+it("reads an order that was asked for before the database's clock was set back", async () => {
+  const poller = makeSut();
+  await pollUntil(poller, async () => (await read("select from mirror.proved")).length > 0);
+  provider.put("R1", secondsAgo(HOUR));
+  await request("R1");
+  const later = "clock_timestamp() + interval '1 hour'";
+  await pool.query(`update mirror.refetches set requested_at = ${later}, next_attempt_at = ${later}`);
+  await pollUntil(poller, () => provider.singleReads.length > 0);
+  expect(provider.singleReads[0]).toBe("R1");
+});
+
+it("reads an order again when its updatedAt can be settled, and not before", async () => {
+  provider.put("R1", secondsAgo(-HOUR));
+  await request("R1");
+  await readSingly(makeSut(), 1);
+  const wait = "select round(extract(epoch from next_attempt_at - clock_timestamp()) / 60)::int as minutes";
+  expect(await read(`${wait} from mirror.refetches`)).toEqual([{ minutes: 60 }]);
+});
+
+it("gives up an order that is dated more than six hours ahead, and says so", async () => {
+  const lines: string[] = [];
+  const logger = logInto((line) => void lines.push(line));
+  provider.put("AHEAD", secondsAgo(-7 * HOUR));
+  await request("AHEAD");
+  await readSingly(makeSut({ logger }), 1);
+  expect(await readRequests()).toEqual([]);
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+    expect.objectContaining({
+      reference: "AHEAD",
+      reason: "asked",
+      msg: "the order is dated more than six hours ahead; no longer read singly",
+    }),
   ]);
 });
 
-describe("a failure of all refetches", () => {
-  const many = Array.from({ length: 20 }, (_, index) => `R${index}`);
-  it.each([
-    ["a 429", refusal(429, "rate_limit_exceeded", { "retry-after": "1" }), 1],
-    ["a refused key", text(401, ""), 1],
-    // R0, R1, a good one, R11, R12, R13.
-    ["a server that fails three times in a row", html(500), 6],
-  ])("%s ends their batch but not the cycle", async (_, answer, reads) => {
-    const { R10: _good, ...bad } = Object.fromEntries(many.map((reference) => [reference, answer]));
-    serve(bad);
-    await request(...many, "Z");
-    const poller = makeSut(60);
-    expect(await poll(poller)).toMatchObject({ outcome: "polled" });
-    expect(await readSafeThrough()).toBeGreaterThan(0n);
-    expect(provider.requests.filter(({ url }) => url.startsWith("/v1/orders/R"))).toHaveLength(reads);
-    // A good order behind them has its turn.
-    await poller.close();
-    if (reads > 1) await pollUntil(makeSut(), async () => (await listReferences()).includes("Z"));
-  });
+// The next read that can tell is an hour, or more than six hours away.
+it.each([2, 8])(
+  "keeps the exception of a claim that stands, however often it was read too early (margin %s h)",
+  async (hours) => {
+    provider.put("R1", secondsAgo(3 * HOUR));
+    await tell({ reference: "R1", updatedAt: formatInstant(secondsAgo(HOUR)), status: "cancelled" });
+    await request("R1");
+    await pool.query("update mirror.refetches set unconfirmed = true");
+    await readSingly(makeSut({ marginSeconds: hours * HOUR }), MANY);
+    expect(await readExceptions()).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
+  },
+);
+
+it.each<[string, Error]>([
+  ...(["timeout", "unavailable", "unreadable", "too_large", "refused", "not_found"] as const).map(
+    (failure): [string, Error] => [failure, fail(failure)],
+  ),
+  ["an error of another kind", new TypeError("the reference cannot be part of an address")],
+])("that ends with %s ends no cycle and delays neither the proof nor other orders", async (name, error) => {
+  const getOrder = vi.fn<MemoryProvider["getOrder"]>((...query) => provider.getOrder(...query));
+  provider.failing.set("BAD", error);
+  provider.put("GOOD", secondsAgo(2 * HOUR));
+  await request("BAD", "GOOD");
+  const poller = makeSut({ client: { ...provider, getOrder }, intervalSeconds: 60 });
+  expect(await poll(poller)).toMatchObject({ outcome: "polled", refetches: 2 });
+  expect((await readPollState(pool, "live"))!.safeThrough).not.toBeNull();
+  expect(await listReferences()).toEqual(["GOOD"]);
+  const once = expect.objectContaining({ attemptsMax: 1 }) as unknown;
+  expect(getOrder).toHaveBeenCalledWith("BAD", once);
+  const left = await read("select reference, last_error from mirror.refetches");
+  expect(left).toEqual(name === "not_found" ? [] : [{ reference: "BAD", last_error: error.message }]);
 });
 
-it("a verification that meets an unreadable order continues with the others and reports it", async () => {
-  await showOld("A", "BAD", "C");
-  serve({ BAD: noTime });
-  const id = await verifyOld();
-  const poller = makeSut();
-  await pollUntil(poller, async () => (await readRequest(pool, id))?.state === "done");
-  expect(["A", "C"].filter((one) => countReads(one) === 0)).toEqual([]);
-  // The others wait for a list that shows anything.
-  const failed = (await readWishes()).filter(({ failures }) => failures > 0);
-  expect(failed).toMatchObject([{ reference: "BAD" }]);
-  expect(await readRequest(pool, id)).toMatchObject({ unreadable: 1 });
+it("waits twice as long after each failure, six hours once the order is in quarantine, and begins anew on request", async () => {
+  const waits: number[] = [];
+  const told: boolean[] = [];
+  const readMinutes = async () => {
+    const wait = "extract(epoch from next_attempt_at - clock_timestamp())::float8 / 60 as minutes";
+    return Math.round((await read<{ minutes: number }>(`select ${wait} from mirror.refetches`))[0]!.minutes);
+  };
+  await request("BAD");
+  for (let failures = 1; failures <= 6; failures += 1) {
+    await endWaits();
+    const [refetch] = await takeRefetches(pool, { sourceId: "live", limit: 1 });
+    const failure = { sourceId: "live", refetch: refetch!, error: "no", firstWaitMs: HOUR * 1_000 };
+    told.push(await noteRefetchFailure(pool, failure));
+    waits.push(await readMinutes());
+  }
+  expect(waits).toEqual([60, 120, 240, 480, 360, 360]);
+  expect(told).toEqual([false, false, false, false, true, false]);
+  await request("BAD");
+  expect(await readMinutes()).toBeLessThanOrEqual(0);
+  expect(await read("select attempts, failures, last_error from mirror.refetches")).toEqual([
+    { attempts: 0, failures: 0, last_error: null },
+  ]);
 });
 
-it("ends the single reads of a verification when the poller is closed", async () => {
-  await showOld("SLOW");
-  serve({ SLOW: () => undefined });
-  await verifyOld();
-  const poller = makeSut();
-  poller.start();
-  await vi.waitUntil(() => countReads("SLOW") > 0, { timeout: 60_000, interval: 5 });
+it("shows an order in quarantine after some failures, once per request, and until it can be read", async () => {
+  for (const reference of ["BAD", "WORSE"]) provider.failing.set(reference, fail("unreadable"));
+  await request("BAD", "WORSE");
+  const poller = makeSut({ intervalSeconds: 0.02 });
+  await hurryUntil(poller, async () => (await readQuarantine()).length === 2);
+  const shown = { via: "refetch", reason: "unreadable_singly", detail: "the read is unreadable" };
+  expect(await readQuarantine()).toEqual(["BAD", "WORSE"].map((reference) => ({ reference, ...shown })));
+  // A retry that fails again adds no row, nor of an order whose entry a person has dismissed.
+  await pool.query("update mirror.quarantine set state = 'dismissed' where reference = 'BAD'");
+  const failOften = async () => (await readRequests()).every(({ failures }) => Number(failures) > 7);
+  await hurryUntil(poller, failOften);
+  expect(await readQuarantine()).toEqual([{ reference: "WORSE", ...shown }]);
+  // Who asks for it again is told again.
+  await request("BAD");
+  await hurryUntil(poller, async () => (await readQuarantine()).length === 2);
+  provider.failing.clear();
+  for (const reference of ["BAD", "WORSE"]) provider.put(reference, secondsAgo(2 * HOUR));
+  await hurryUntil(poller, async () => (await readRequests()).length === 0);
+  expect(await readQuarantine()).toEqual([]);
+  expect(await listReferences()).toEqual(["BAD", "WORSE"]);
+});
+
+it("an answer about another order is applied as what it is, and says that what was asked for is missing", async () => {
+  await show(secondsAgo(60), [{ reference: "CLAIMED", updatedAt: formatInstant(secondsAgo(2 * HOUR)) }]);
+  // REAL has it as its externalOrderId.
+  provider.put("REAL", secondsAgo(2 * HOUR), { externalOrderId: "CLAIMED" });
+  await request("CLAIMED");
+  await poll(makeSut({ client: { ...provider, getOrder: () => provider.getOrder("REAL") } }));
+  expect(await listReferences()).toEqual(["CLAIMED", "REAL"]);
+  expect(await readExceptions()).toEqual([{ reference: "CLAIMED", kind: "missing" }]);
+});
+
+it.each([
+  ["rate_limited", 1],
+  ["key_refused", 1],
+  // R0, R1, a good one, R11, R12, R13.
+  ["unavailable", 6],
+] as const)("all that fail with %s end their batch but not the cycle", async (failure, reads) => {
+  const many = Array.from({ length: MANY }, (_, index) => `R${index}`);
+  for (const reference of many) provider.failing.set(reference, fail(failure));
+  provider.failing.delete("R10");
+  for (const reference of ["R10", "Z"]) provider.put(reference, secondsAgo(2 * HOUR));
+  await request(...many, "Z");
+  const poller = makeSut({ intervalSeconds: 60 });
+  expect(await poll(poller)).toMatchObject({ outcome: "polled", refetches: reads });
+  expect((await readPollState(pool, "live"))!.safeThrough).not.toBeNull();
+  // A refusal of the rate says nothing about the order.
+  const failures = failure === "rate_limited" ? 0 : 1;
+  expect(await readRequests()).toContainEqual({ reference: "R0", attempts: failures, failures });
+  // A good order behind them has its turn.
   await poller.close();
-  expect(await read("select from mirror.leases where expires_at > clock_timestamp()")).toEqual([]);
+  if (reads > 1) await pollUntil(makeSut(), async () => (await listReferences()).includes("Z"));
 });

@@ -28,6 +28,8 @@ export function makeMemoryProvider() {
     before: (_signal: AbortSignal | undefined): Promise<void> | void => undefined,
     /** Maximum number of orders on a page. */
     limitMax: ROWS_MAX,
+    /** What single reads of these orders reject with. */
+    failing: new Map<string, Error>(),
   };
   let latest = systemClock.now();
   // No two requests share an instant, however coarse the clock is, so that tests can distinguish them.
@@ -63,6 +65,8 @@ export function makeMemoryProvider() {
       singleReads.push(reference);
       const requestedAt = now();
       await steering.before(options.signal);
+      const failure = steering.failing.get(reference);
+      if (failure !== undefined) throw failure;
       const order = orders.get(reference);
       if (order === undefined) throw new ProviderError("there is no such order", { failure: "not_found" });
       return { snapshot: readSnapshot(order.raw, JSON.parse(order.raw)), requestedAt };
@@ -83,7 +87,6 @@ export function makeMemoryProvider() {
       const order = makeOrder({ reference, updatedAt: formatInstant(updatedAt), more });
       orders.set(reference, { raw: JSON.stringify(order), updatedAt });
     },
-    remove: (reference: string) => void orders.delete(reference),
     /** An element of every list page that is not an order. */
     serveToo: (raw: string) => void extras.push(raw),
     /** Makes it as it was in the beginning. */
@@ -91,6 +94,7 @@ export function makeMemoryProvider() {
       orders.clear();
       for (const list of [extras, reads, singleReads]) list.length = 0;
       Object.assign(steering, { before: () => undefined, limitMax: ROWS_MAX });
+      steering.failing.clear();
     },
   });
 }
