@@ -4,17 +4,13 @@ import { missAgain, makeObserver } from "../../support/mirror/liveApply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { readDecisions } from "../../../src/changes/changeTail.sql.ts";
-import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readExport, type ExportRows } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
-import { readBreaches, makeRead, readPollState, EMPTY_MIRROR } from "../../support/mirror/tables.ts";
-import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { beginPolling } from "../../../src/poll/pollState.sql.ts";
+import { EMPTY_MIRROR, prove } from "../../support/mirror/tables.ts";
 import { countQuarantined, replayAll } from "../../../src/apply/quarantine.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
-import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -51,36 +47,10 @@ const read = (sourceId: string, second: number, reference = "R", unreadable = "Q
     time: readAt(parseInstant(at(second + 1_000)), 5),
   });
 
-const leases = new Map<string, Lease>();
-const seconds = (from: number, to: number) => ({
-  since: parseInstant(at(from)),
-  until: parseInstant(at(to)),
-});
-/** A window that was walked to its end; with `listed`, orders that the mirror has in it are in doubt. */
-const walk = (sourceId: string, from: number, to: number, listed: string[] | null = null) =>
-  recordWalked(pool, leases.get(sourceId)!, {
-    sourceId,
-    sweep: "proof",
-    read: makeRead(seconds(from, to), { listed }),
-  });
-/** The head sweep that makes proofs of the walked windows. */
-const prove = (sourceId: string) =>
-  commitHead(pool, leases.get(sourceId)!, {
-    sourceId,
-    since: 0n,
-    cursor: BASE,
-    orders: 0,
-    closes: 2n ** 62n,
-  });
-const withdraw = (sourceId: string) =>
-  pool.query("select mirror.withdraw_proof($1, $2, 'missed_change', 'R', 'poll', 'a test')", [
-    sourceId,
-    parseInstant(at(-50)),
-  ]);
 const plan = (sourceId: string) =>
   planDeliveries(pool, { endpointId: `of ${sourceId}`, definition: "", types: null, statuses: null }, 100);
 
-/** Two sources with the same references, external ids, events, windows, breaches and subscriptions. */
+/** Two sources with the same references, external ids, events and subscriptions. */
 beforeEach(async () => {
   await pool.query(EMPTY_MIRROR);
   const endpointOf = (sourceId: string) => ({
@@ -90,16 +60,7 @@ beforeEach(async () => {
   });
   await syncEndpoints(pool, ["live", "twin"].map(endpointOf));
   for (const sourceId of ["live", "twin"]) {
-    const lease = await acquireLease(pool, { name: `poll:${sourceId}`, holder: "test", ttlMs: 600_000 });
-    leases.set(sourceId, lease!);
-    const historySince = parseInstant(at(-100));
-    await beginPolling(pool, lease!, { sourceId, historySince, polledThrough: historySince });
-    await walk(sourceId, -100, -40);
-    await prove(sourceId);
-    await withdraw(sourceId);
-    await walk(sourceId, -100, 0);
-  }
-  for (const sourceId of ["live", "twin"]) {
+    await prove(pool, at(0), { source_id: sourceId });
     await send(sourceId, 1);
     await send(sourceId, 2);
     await apply.applyEvents(
@@ -156,25 +117,9 @@ it.each<[string, () => Promise<unknown>]>([
     "a replay of the quarantine",
     () => replayAll(pool, { filter: { ...EVERYTHING, ...LIVE }, throughId: "1000000" }, () => undefined),
   ],
-  ["single reads", () => takeRefetches(pool, { sourceId: "live", limit: 10 })],
   ["counting what events announced", () => countAnnouncements(pool, "live")],
-  ["a proof of its windows", () => prove("live")],
-  [
-    "a window in doubt",
-    async () => {
-      await walk("live", 0, 5, []);
-      expect(await prove("live")).toMatchObject({ isListDoubted: true });
-    },
-  ],
-  [
-    "a proof that is withdrawn",
-    async () => {
-      await prove("live");
-      await withdraw("live");
-    },
-  ],
   ["a plan of outgoing webhooks", async () => expect(await plan("live")).toMatchObject({ planned: 3 })],
-])("nothing that happens to one source shows in another: %s", async (_, happen) => {
+])("nothing that happens to the orders of one source shows in another: %s", async (_, happen) => {
   const before = await everything("twin");
   await happen();
   expect(await everything("twin")).toEqual(before);
@@ -235,19 +180,11 @@ it.each<[string, () => Promise<unknown>]>([
   ["the end of the feed", async () => readFeedEnd(pool, { ...LIVE, fence: await readFeedFence(pool) })],
   ["the decisions", () => readDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
   ["the quarantine", () => countQuarantined(pool, { ...EVERYTHING, ...LIVE })],
-  ["the state of polling", () => readPollState(pool, "live")],
-  ["walked windows", () => readWalked(pool, "live")],
-  ["gaps", () => readGaps(pool, { ...LIVE, within: seconds(-200, 200), limit: 10 })],
-  ["breaches", () => readBreaches(pool, { ...LIVE, after: 0n, limit: 10 })],
 ])("what is done to another source is not read in this one: %s", async (_, look) => {
   const before = await look();
   await send("twin", 2_000);
   await read("twin", 2_001, "S", "T");
-  await walk("twin", 0, 100);
-  await prove("twin");
-  await withdraw("twin");
-  await walk("twin", -100, 100);
-  await prove("twin");
+  await prove(pool, at(100), { source_id: "twin" });
   expect(await look()).toEqual(before);
 });
 
