@@ -158,7 +158,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "database/leases.sql.ts",
     find: "  where ${IS_HELD}\n  for share",
     replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
-    by: "integration/poll/leadership: has one holder at a time and lets nobody else renew, write or release, in any sequence of events",
+    by: "integration/poll/leadership: may be used by its holder alone: after the same took it again",
   },
   {
     flaw: "a pace that counts from the start of a request, not from its answer",
