@@ -9,10 +9,9 @@ const ORDERS = "/v1/orders";
  * An HTTP provider that differs from the sandbox: its list is sorted by creation, newest first, with at most 50 orders
  * a page. It does not reveal its limits, and its errors are plain text.
  */
-export async function startForeignProvider({ branch = "branch-1" } = {}) {
+export async function startForeignProvider() {
   const provider = await startScriptedProvider();
   const orders = new Map<string, { readonly updatedAt: Instant; readonly status: string }>();
-  const singly = new Map<string, Step>();
 
   function write(reference: string, { updatedAt, status }: { updatedAt: Instant; status: string }) {
     return makeOrder({ reference, updatedAt: formatInstant(updatedAt), status });
@@ -45,27 +44,22 @@ export async function startForeignProvider({ branch = "branch-1" } = {}) {
     const url = new URL(request.url, provider.url);
     if (url.pathname === ORDERS) return listOrders(url);
     if (url.pathname === "/v1/branches") {
-      const data = [{ id: branch, reference: null, name: "Centre" }];
+      const data = [{ id: "branch-1", reference: null, name: "Centre" }];
       return json(200, { data, hasMore: false, limit: LIMIT_MAX, offset: 0, request_id: "r" });
     }
     const reference = decodeURIComponent(url.pathname.slice(ORDERS.length + 1));
     const order = orders.get(reference);
-    const plain =
-      order === undefined
-        ? json(404, { error: "no such order", code: "order_not_found" })
-        : json(200, write(reference, order));
-    return singly.get(reference) ?? plain;
+    return order === undefined
+      ? json(404, { error: "no such order", code: "order_not_found" })
+      : json(200, write(reference, order));
   }
 
   provider.script((response, request) => answer(request)(response, request));
   return {
     url: provider.url,
-    requests: provider.requests,
     /** Creates an order or changes it. */
     put: (reference: string, updatedAt: Instant, status: string) =>
       void orders.set(reference, { updatedAt, status }),
-    /** From now on, single reads of the order get this answer, whatever lists show. */
-    answerSingly: (reference: string, step: Step) => void singly.set(reference, step),
     /** The status of each order. */
     truth: () => Object.fromEntries([...orders].map(([reference, { status }]) => [reference, status])),
     close: () => provider.close(),

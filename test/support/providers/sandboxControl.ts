@@ -29,7 +29,6 @@ export function makeSandboxControl(baseUrl: string) {
       post(`/organizations/${organization}`, { plan }),
     setSubscription: (organization: Organization, subscription: Subscription) =>
       post(`/organizations/${organization}`, { subscription }),
-    closeBranch: (branch: string, closed: boolean) => post(`/branches/${branch}`, { closed }),
     /** Takes the coordinates from the branch's main address. */
     unlocateBranch: (branch: string) => post(`/branches/${branch}`, { located: false }),
     deactivatePrimary: (branch: string) => post(`/branches/${branch}`, { primary: null }),
