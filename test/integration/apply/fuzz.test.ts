@@ -1,24 +1,18 @@
-import { createHash } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
-import { post, signHeaders, startReceiving } from "../../support/signing/receiving.ts";
+import { post, startReceiving } from "../../support/signing/receiving.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 
-/** A longer run, of other requests: FUZZ_SHOTS=50000 PROPERTY_SEED=7. */
+/** A longer run, of other bodies: FUZZ_SHOTS=50000 PROPERTY_SEED=7. */
 const SHOTS = Number(process.env["FUZZ_SHOTS"] ?? (process.env["TEST_LONG"] === "1" ? 10_000 : 1_200));
 const SEED = Number(process.env["PROPERTY_SEED"] ?? 1);
 const SENDERS = 16;
 /** Shots between two checks of the database. */
 const ROUND_SHOTS = 400;
-/** Part of every body and header of an attack, so that a log line that repeats either is found. */
+/** Part of every body, so that a log line that repeats it is found. */
 const CANARY = "canary7f3a";
-/** Ends a head and fills a body that announced more than was sent; otherwise most shots would wait for a time-out. */
-const FILLER = "\r\n".repeat(1_024);
-/** The allowed answers to invalid requests; "closed" is a connection closed without an answer. */
-const ANSWERS_TO_NONSENSE = [200, 400, 401, 404, 405, 408, 413, 415, 431, "closed"];
 
 const random = makeRandom(SEED);
 const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
@@ -41,7 +35,6 @@ const NASTY_BYTES = [
   ...["\ufeff", "\r\n", "\r\n\r\n", "\n", '"', "\\", "{", "]", ",", "A".repeat(300)].map((text) =>
     Buffer.from(text),
   ),
-  ...["Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"].map((text) => Buffer.from(text)),
 ];
 
 /** The JSON text with one of its values replaced, or with one more member. */
@@ -78,71 +71,32 @@ function mutateBytes(bytes: Buffer): Buffer {
   return result;
 }
 
-/** A signed body, and the request that is sent instead of a good one: every second one is mutated after signing. */
-function makeShot(place: number): { readonly body: Buffer; readonly raw?: Buffer } {
+function makeBody(place: number): Buffer {
   const order = { reference: `R${place % 50}`, updatedAt: at(place % 1_000), more: { note: CANARY } };
   let text = makeEventBody({ id: `evt_${CANARY}_${place}`, order }).toString();
   for (let left = Math.floor(random() * 3); left > 0; left -= 1) text = mutateJson(text);
-  const body = random() < 0.2 ? mutateBytes(Buffer.from(text)) : Buffer.from(text);
-  if (random() < 0.5) return { body };
-  const head = makeHead("POST /webhooks/live", [
-    ["Content-Type", "application/json"],
-    ["Content-Length", body.length],
-    ["X-Note", CANARY],
-    ...Object.entries(signHeaders(body, { id: `msg_${place}` })),
-  ]);
-  const parts =
-    random() < 0.6 ? [mutateBytes(Buffer.from(head)), body] : [Buffer.from(head), mutateBytes(body)];
-  return { body, raw: Buffer.concat(parts) };
+  return random() < 0.3 ? mutateBytes(Buffer.from(text)) : Buffer.from(text);
 }
 
-async function sendBytes(port: number, bytes: Buffer): Promise<number | "closed"> {
-  const connection = await openRaw(port);
-  connection.write(bytes);
-  connection.write(FILLER);
-  try {
-    return (await connection.readAnswer()).status;
-  } catch {
-    return "closed";
-  } finally {
-    connection.abort();
-  }
-}
-
-it(`${SHOTS} mutated requests of seed ${SEED}: signed ones are stored and decided, others leave no trace`, async () => {
+it(`${SHOTS} mutated bodies of seed ${SEED} that are signed are stored and decided, and no line of the log repeats one`, async () => {
   const { database, pool } = await openTestDatabase({ ends: onTestFinished });
-  const receiving = await startReceiving({
-    url: database.url,
-    // Some mutations announce more bytes than they send, and need not wait as long as in production.
-    serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
-  });
+  const receiving = await startReceiving({ url: database.url });
   onTestFinished(() => receiving.close());
   const { applyEvents } = makeLiveApply(pool);
-  const answers = new Set<number | "closed">();
   const verdicts = new Set<string>();
-  /** Hashes of all bodies that were signed. */
-  const signed = new Set<string>();
   for (let shots = 0; shots < SHOTS; shots += ROUND_SHOTS) {
-    const round = Array.from({ length: ROUND_SHOTS }, (_, place) => makeShot(shots + place));
+    const round = Array.from({ length: ROUND_SHOTS }, (_, place) => makeBody(shots + place));
     const sender = async () => {
-      for (let shot = round.pop(); shot !== undefined; shot = round.pop()) {
-        const { body, raw } = shot;
-        signed.add(createHash("sha256").update(body).digest("hex"));
-        const send = async () =>
-          raw ? sendBytes(receiving.port, raw) : (await post(receiving.port, body)).status;
+      for (let body = round.pop(); body !== undefined; body = round.pop()) {
+        const send = async () => (await post(receiving.port, body!)).status;
         let answer = await send();
         // What a busy database did not confirm in time is sent again, as a provider does.
         while (answer === 503) answer = await send();
-        answers.add(answer);
-        // What is signed is stored; an empty body cannot be an event.
-        expect(raw ? ANSWERS_TO_NONSENSE : [body.length === 0 ? 400 : 200]).toContain(answer);
+        // An empty body cannot be an event.
+        expect(answer).toBe(body.length === 0 ? 400 : 200);
       }
     };
     await Promise.all(Array.from({ length: SENDERS }, sender));
-    const { rows: stored } = await pool.query<{ hash: string }>(
-      "select encode(body_hash, 'hex') as hash from mirror.inbox",
-    );
-    expect(stored.filter(({ hash }) => !signed.has(hash))).toEqual([]);
     const pending = async () => (await pool.query<{ seq: string }>("select seq from mirror.pending")).rows;
     const decisions = await applyEvents((await pending()).map(({ seq }) => Number(seq)));
     for (const { verdict } of decisions) verdicts.add(verdict);
@@ -152,7 +106,6 @@ it(`${SHOTS} mutated requests of seed ${SEED}: signed ones are stored and decide
     expect(JSON.stringify(receiving.lines)).not.toContain(CANARY);
     expect("polluted" in {}).toBe(false);
   }
-  // If all requests ended the same way, the fuzzer would exercise one line of code.
-  expect([...answers]).toEqual(expect.arrayContaining([200, 400, 401]));
+  // If all ended the same way, the fuzzer would exercise one line of code.
   expect([...verdicts]).toEqual(expect.arrayContaining(["applied", "stale", "quarantined"]));
 });

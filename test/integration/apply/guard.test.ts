@@ -140,41 +140,6 @@ describe("the guard in SQL", () => {
     );
   });
 
-  it("produces the same mirror for any order, grouping and repetition of the observations", async () => {
-    // A settled read shows its version's final content, so all settled reads of one version have the same content.
-    const consistent = keyPart.map((part): Part => ({
-      ...part,
-      version: Math.floor(part.version),
-      wrongClock: "none",
-      ...((part.settled || part.ahead !== null) && { status: "picked_up", note: "a" }),
-    }));
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(consistent, { minLength: 1, maxLength: 10 }),
-        fc.array(fc.nat(9), { maxLength: 10 }),
-        async (parts, repeats) => {
-          const subjects = parts.map(toSubject);
-          const greatest = subjects
-            .map((subject) => subject.observation)
-            .sort((l, r) => compareKeys(r.key, l.key))[0]!;
-          const replay = [...repeats.map((index) => subjects[index % subjects.length]!), ...subjects];
-          await pool.query(emptying("orders history changes refetches"));
-          for (let start = 0; start < replay.length; start += 3) {
-            await applyBatch(pool, toBatchRows(replay.slice(start, start + 3)));
-          }
-          const [row] = await readOrders();
-          expect((row!["hash"] as Buffer).toString("hex")).toBe(greatest.key.hash);
-          expect(row).toMatchObject({
-            horizon: greatest.key.horizon === null ? null : greatest.key.horizon.toString(),
-            version: greatest.key.version.toString(),
-            settled: greatest.key.settled,
-          });
-        },
-      ),
-      { numRuns: 60 },
-    );
-  });
-
   it("knows a state again whose other times are written otherwise, and none of another century", async () => {
     await pool.query(emptying("orders history changes refetches"));
     const told = { reference: "R", updatedAt: "2026-03-01T09:00:10.456789Z" };

@@ -104,11 +104,7 @@ function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
     const received: Received[] = [];
     const warnings: string[] = [];
     const wakes: (() => void)[] = [];
-    let underWay = 0;
-    let most = 0;
     const server = createServer((request, response) => {
-      most = Math.max(most, (underWay += 1));
-      response.once("close", () => (underWay -= 1));
       let text = "";
       request.on("data", (part: Buffer) => (text += part.toString()));
       request.on("end", () => {
@@ -141,6 +137,6 @@ function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
     const wake = () => {
       for (const each of wakes) each();
     };
-    return { endpointId, received, warnings, seen, wake, mostUnderWay: () => most };
+    return { endpointId, received, warnings, seen, wake };
   };
 }

@@ -32,7 +32,6 @@ export async function startReceiving(options: {
   limits?: ReceiverDeps["limits"];
   /** How long an event may wait for Postgres, in place of the product's 2 s, which a busy machine may need. */
   patienceMs?: number;
-  store?: ReceiverDeps["store"];
 }) {
   const pool = makePool({
     url: options.url,
@@ -43,8 +42,7 @@ export async function startReceiving(options: {
   });
   for (const sourceId of ["live", "test", "plain", "keyed"]) await addSource(pool, sourceId);
   const limits = options.patienceMs === undefined ? {} : { deadlineMs: options.patienceMs };
-  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events), limits });
-  const store = options.store ?? commit.store;
+  const { store } = makeGroupCommit({ insert: (events) => insertEvents(pool, events), limits });
   const notified: number[] = [];
   /** The number of calls by outcome. */
   const counts: Partial<Record<CallEnd["outcome"], number>> = {};

@@ -45,8 +45,6 @@ export function makeSecrets({ algorithm, secretFormat: format }: Scheme, bytes: 
   if (kind !== "shared") {
     const seed = PAIR.privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32);
     const point = PAIR.publicKey.export({ format: "der", type: "spki" }).subarray(-32);
-    if (format === "hex" || format === "base64")
-      return { signing: seed.toString(format), verifying: point.toString(format) };
     return { signing: `whsk_${seed.toString("base64")}`, verifying: `whpk_${point.toString("base64")}` };
   }
   if (format === "hex") return same(Buffer.from(bytes).toString("hex"));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { loadScheme, PRESETS } from "../../../src/signature/scheme.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
 import { checkScheme, loadVerifier } from "../../../src/signature/verifier.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
@@ -9,24 +9,8 @@ const signed = "{timestamp}.{body}";
 const timestamp = { header: "x-time" };
 const part = { part: "t=" };
 
-it("adds the defaults of a scheme", () => {
-  expect(load({ header: "X-Sig" })).toEqual({
-    algorithm: "hmac-sha256",
-    encoding: "hex",
-    header: "x-sig",
-    lead: "",
-    prefix: "",
-    separator: "",
-    signed: "{body}",
-    timestamp: null,
-    idHeader: null,
-    secretFormat: "utf8",
-    toleranceSeconds: 300,
-  });
-});
-
-it("accepts every preset by its name, and lists them when a name is unknown, even one that every object has", () => {
-  for (const name of Object.keys(PRESETS)) expect(loadScheme(` ${name}\n`)).toHaveProperty("header");
+it("accepts a preset by its name, and lists them when a name is unknown, even one that every object has", () => {
+  expect(loadScheme(" stripe\n")).toEqual(loadScheme("stripe"));
   for (const name of ["strip", "constructor", "__proto__", ""])
     expect(() => loadScheme(name)).toThrow(ConfigurationError);
   const listed = /^There is no webhook scheme of that name\. Name one of standard-webhooks, stripe, hmac-hex/;

@@ -15,7 +15,6 @@ const makeSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
 type Verify = (headers: Record<string, string>, secret: string) => unknown;
 
 it.each<[string, string, Verify]>([
-  ["standard-webhooks", makeSecret(), (headers, secret) => new Webhook(secret).verify(text, headers)],
   [
     "stripe",
     "whsec_of_stripe_is_text",
@@ -51,6 +50,5 @@ it("signs with each secret, so that a receiver with one of them accepts the mess
     expect(new Webhook(secret).verify(text, headers)).toEqual(JSON.parse(text));
   expect(() => new Webhook(makeSecret()).verify(text, headers)).toThrow("No matching signature found");
   // None is left out: the receiver may know only that one.
-  for (const secrets of [["whsk_short"], [newer, "whsk_short"]])
-    expect(() => makeSigner({ secrets })).toThrow("The secret to sign with");
+  expect(() => makeSigner({ secrets: [newer, "whsk_short"] })).toThrow("The secret to sign with");
 });
