@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { VARIANTS } from "../variants/flaws.ts";
-import { plant, testOf } from "../variants/variants.ts";
+import { plant, testOf, VARIANTS } from "../variants/variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const read = (...names: string[]) => readFileSync(path.join(ROOT, ...names), "utf8");

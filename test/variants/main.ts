@@ -8,8 +8,7 @@ import { readFileSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { VARIANTS } from "./flaws.ts";
-import { plant, testOf, type Variant } from "./variants.ts";
+import { plant, testOf, VARIANTS, type Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 /** What a copy does without, or links to. */

@@ -1,3 +1,6 @@
+import { CORE_FLAWS } from "./coreFlaws.ts";
+import { OTHER_FLAWS } from "./otherFlaws.ts";
+
 /** Replaced or removed text of a file of src. */
 interface Edit {
   /** From src. */
@@ -35,3 +38,6 @@ export function plant(variant: Variant, read: (file: string) => string): Map<str
   }
   return changed;
 }
+
+/** Flaws that such a mirror is likely to have, and those that no test had noticed before. */
+export const VARIANTS: readonly Variant[] = [...CORE_FLAWS, ...OTHER_FLAWS];
