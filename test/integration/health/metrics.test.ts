@@ -165,18 +165,6 @@ describe("the registry", () => {
       ]),
     );
   });
-
-  it("renders each metric with type and help", async () => {
-    meterHealth(metrics, readerOf(database.pool));
-    meterDecisions(metrics, systemClock)([decision]);
-    const lines = await read();
-    const samples = lines.flatMap((line) => /^[a-z][a-z_]+/.exec(line) ?? []);
-    const names = new Set(samples.map((name) => name.replace(/_(bucket|sum|count)$/, "")));
-    expect(names.size).toBeGreaterThan(10);
-    for (const name of names)
-      for (const kind of ["HELP", "TYPE"])
-        expect(lines).toContainEqual(expect.stringMatching(`^# ${kind} ${name} `));
-  });
 });
 
 const TOKEN = "a-token-of-a-good-length";
