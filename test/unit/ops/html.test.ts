@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { html } from "../../../src/html/html.ts";
 
@@ -12,12 +11,4 @@ it("escapes text in content and attributes, and keeps markup", () => {
 
 it("writes a list of pieces in sequence, and nothing for null", () => {
   expect(html`<b>${[html`<i>a</i>`, html`<i>b</i>`]}${[]}${null}</b>`.markup).toBe("<b><i>a</i><i>b</i></b>");
-});
-
-it("prevents text from breaking out", () => {
-  fc.assert(
-    fc.property(fc.string(), (text) => {
-      expect(html`${text}`.markup).not.toMatch(/[<>"']/);
-    }),
-  );
 });

@@ -5,7 +5,6 @@ import type { Facts } from "../../../src/health/conditions/conditions.ts";
 import type { Standing } from "../../../src/health/conditions/standing.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
-import { PAGE_POLICY } from "../../../src/html/policy.ts";
 import { renderPage, type Viewer } from "../../../src/ops/page.ts";
 import { renderDelivery, readMoment } from "../../../src/ops/orders/delivery.ts";
 import { renderOverview, type Overview } from "../../../src/ops/overview.ts";
@@ -46,8 +45,11 @@ const OVER = { name: "OrderMirrorEventsWait", subject: "live", since: ago(900), 
 
 describe("the overview", () => {
   it.each<[string, Partial<Standing>, RegExp, Partial<Facts>?]>([
-    ["all is good", {}, /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date/],
-    ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
+    [
+      "all is good",
+      {},
+      /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date .* Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\? .* Able to catch up\? ✔ Yes no backlog; 87 % of the request rate free/,
+    ],
     ["a source is new", NEW, /… Starting: live not verified yet\. Fresh\? … Starting/],
     [
       "it is as old as it may be",
@@ -67,24 +69,9 @@ describe("the overview", () => {
       /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. Between us and the provider since 2025-11-20 09:38:40 \(21 min 50 s; alerts at 1 h\)\. order-mirror doctor .* Fresh\? … Behind/,
     ],
     [
-      "a poll has failed",
-      { trouble: "away", lastError: "502", failingSince: ago(20) },
-      /… Watching: Polls of live get no usable answer .* At the provider, or on the way to it since .* alerts at 10 min\)\. Check the provider.* Fresh\? .*… Provider away live: the provider cannot be reached/,
-    ],
-    [
       "events wait",
       { pending: 500, oldestPendingAt: ago(15) },
       /… Able to catch up\? Has a backlog: backlog: 500 events/,
-    ],
-    [
-      "polling has a way to go",
-      { safeThrough: ago(7_200) },
-      /Able to catch up\? ✔ Yes no backlog; 87 % of the request rate free/,
-    ],
-    [
-      "a worker is missing",
-      { pending: 5, oldestPendingAt: ago(600) },
-      /✖ 5 events of live waiting\. No worker is keeping up\. On our side since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Events wait 5 waiting, 0 in quarantine/,
     ],
     [
       "nobody polls",
@@ -106,16 +93,6 @@ describe("the overview", () => {
       "webhooks come to a source without a secret",
       { configured: false, lastEventAt: null, withoutSecret: 5, firstWithoutSecretAt: ago(90) },
       /✖ Every webhook of live is answered 404 \(5 calls\): .* Lost\? ✖ No secret .* ✖ no secret/,
-    ],
-    [
-      "every webhook is refused",
-      { refusedSinceLastEvent: 12, firstRefusedAt: ago(200), foundSinceRefused: 1, wrongSignatures: 12 },
-      /✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Between us and the provider since .* Lost\? ✖ Webhooks refused/,
-    ],
-    [
-      "the provider refuses the key",
-      { trouble: "key_refused", lastError: "401", failingSince: ago(120) },
-      /✖ The provider refuses the API key of live\. .*\(2 min 0 s\)\. Put the key from .* Able to catch up\? ✖ Key refused/,
     ],
     [
       "a third of the webhooks is lost",
@@ -238,26 +215,6 @@ describe("the overview", () => {
     for (const page of ["waiting", "quarantine", "lost", "walks", "calls"])
       expect(markup).toContain(`href="/ops/${page}?source=live"`);
     expect(markup).toContain('href="/ops/sources/live"');
-  });
-
-  it("offers the button of a remedy to those who may press it", () => {
-    const overview = collect({ pausedAt: ago(900), leader: null, leaderlessSince: ago(900) });
-    expect(render(overview)).toContain('action="/ops/resume"');
-    const seen = render(overview, VIEWER);
-    expect(seen).not.toMatch(/action="\/ops\/resume"|Resume polling<\/button>/);
-  });
-
-  it("shows a provider's error as text, and nothing from elsewhere", () => {
-    const standing = {
-      trouble: "other",
-      failingSince: ago(20),
-      lastError: "<script>alert(1)</script>",
-    } as const;
-    const markup = render(collect(standing), VIEWER);
-    expect(markup).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
-    expect(PAGE_POLICY).not.toMatch(/unsafe|https?:|\*|sha256/);
-    expect(markup).not.toMatch(/<style|<script(?! src="\/ops\/assets\/)|style="|\son\w+=|https?:/);
-    expect(read(markup)).toContain("viewer (read-only)");
   });
 });
 
