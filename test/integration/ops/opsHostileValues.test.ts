@@ -19,8 +19,10 @@ const PARAMETERS =
   `q source branch fleet status within is from until of sort dir state reason kind role person
 action outcome sweep proved endpoint range`.split(/\s/);
 /** One of each way in which lists read their address. */
-const LISTS = ` /orders /orders.csv /search /actions /lost /waiting /refetches /gaps /walks /quarantine
-/outgoing/messages /sources/live`.split(/\s/);
+const LISTS =
+  ` /orders /orders.csv /search /actions /lost /gaps /quarantine /outgoing/messages /sources/live`.split(
+    /\s/,
+  );
 const PATHS = `/orders/V/V /orders/live/V /quarantine/V /events/live/V /sources/V /queue-health/V/V
 /V`.split(/\s/);
 const FORMS = `/pause /gap /outgoing-pause /outgoing-retry /quarantine/retry /quarantine/dismiss

@@ -48,18 +48,18 @@ describe("an order's page", () => {
   });
 
   it("shows what the mirror serves after the provider has set the order back: object, differences, track", async () => {
-    await goBack(pool, "BACK-1");
-    const { text } = await read("/ops/orders/live/BACK-1");
-    expect(text).toMatch(/CORRECTED .*status : "delivered" → "arrived_for_pickup"/);
-    expect(text).toMatch(/The order object, redacted .*status : "arrived_for_pickup"/);
-    expect(text).toMatch(RegExp(`Arrived for pickup ${TIME} .*Delivered not yet`));
+    await goBack(pool, "ORD-1001");
+    const { text } = await read(ADDRESS);
+    expect(text).toMatch(/CORRECTED .*status : "picked_up" → "created"/);
+    expect(text).toMatch(/The order object, redacted .*status : "created"/);
+    expect(text).toMatch(RegExp(`Created ${TIME} .*Picked up not yet .*Delivered not yet`));
     expect(text.match(/the first known state/g)).toHaveLength(1);
     // A state is the first known one only where it is.
-    const first = "(select min(history_id) from mirror.history where reference = 'BACK-1')";
+    const first = "(select min(history_id) from mirror.history where reference = 'ORD-1001')";
     await pool.query(`delete from mirror.snapshots where history_id = ${first};
       delete from mirror.history where history_id = ${first}`);
-    expect((await read("/ops/orders/live/BACK-1")).text).not.toContain("the first known state");
-    await pool.query("delete from mirror.orders where reference = 'BACK-1'; delete from mirror.refetches");
+    expect((await read(ADDRESS)).text).not.toContain("the first known state");
+    await pool.query("delete from mirror.refetches");
   });
 
   it("names its open entries in quarantine, and shows the newest of its many observations", async () => {

@@ -1,12 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { systemClock } from "../../../src/process/clock.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 
-// Makes held readings outdated at once.
-let heldBackMs = 0;
-const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
-const { database, read: readAs } = await openOpsPages({ max: 3, clock });
+const { database, read: readAs, renew } = await openOpsPages({ max: 3 });
 
 await fillMirror(database.pool);
 await database.pool.query(
@@ -100,7 +96,7 @@ describe("the list of orders", () => {
       update mirror.orders set real_delivery_time = null, status = 'picked_up', delivery_time = ${minutes(90)} where reference = 'T-002';
       -- Was due after the last read: it may have come.
       update mirror.orders set real_delivery_time = null, status = 'picked_up', delivery_time = ${minutes(58)} where reference = 'T-003'`);
-    heldBackMs += 60_000;
+    renew();
     const { references, page } = await read("/ops/orders?is=late&source=test&sort=delivery&dir=up");
     expect(references).toEqual(["T-002", "T-001"]);
     const views = /id="views"[^]*?<\/nav>/.exec(page)?.[0] ?? "";

@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
@@ -11,22 +11,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 /** Path of an installed Chromium or Chrome, or undefined; first of one without windows, which needs half the time. */
 export function findChromium(): string | undefined {
   const folders = (process.env["PATH"] ?? "").split(path.delimiter);
-  const names = [
-    "chromium-headless-shell",
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-  ];
-  const candidates = folders.flatMap((folder) => names.map((name) => path.join(folder, name)));
-  return candidates.find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  const names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+  return folders.flatMap((folder) => names.map((name) => path.join(folder, name))).find(existsSync);
 }
 
 if (findChromium() === undefined) {

@@ -59,23 +59,12 @@ export async function fillMirror(pool: Pool): Promise<void> {
   await fillCoverage(pool);
 }
 
-/** An order whose courier arrived and delivered, and that the provider then had as not delivered again. */
+/** The provider has set the order back to `created`. */
 export async function goBack(pool: Pool, reference: string): Promise<void> {
-  const { applyEvents, applyReads } = makeLiveApply(pool);
-  for (const [status, ago] of [
-    ["created", 900],
-    ["arrived_for_pickup", 800],
-    ["delivered", 700],
-  ] as const) {
-    const id = `evt_${reference}_${status}`;
-    const order = { reference, status, updatedAt: secondsAgo(ago) };
-    const body = makeEventBody({ id, type: `order.${status}`, order });
-    await applyEvents(await putIntoInbox(pool, [{ eventId: id, body }]));
-  }
-  await applyReads({
+  await makeLiveApply(pool).applyReads({
     sourceId: "live",
     via: "refetch",
-    snapshots: [makeSnapshot({ reference, status: "arrived_for_pickup", updatedAt: secondsAgo(800) })],
+    snapshots: [makeSnapshot({ reference, status: "created", updatedAt: secondsAgo(590) })],
     time: readAt(instantFromMillis(Date.now()), 60),
   });
 }

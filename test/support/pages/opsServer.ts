@@ -1,19 +1,11 @@
-import { afterAll, expect } from "vitest";
+import { afterAll } from "vitest";
 import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { logIn, serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";
-import {
-  createPostgresBackend,
-  UnrecoverableError,
-  withBackend,
-  type PostgresConnectionOptions,
-  type Queue as AnyQueue,
-} from "bullmq";
-import pg from "pg";
-import { QUEUE_SCHEMA } from "../../../src/queue/postgresServer.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 
 /** Whoever asks from this machine is the operator. */
 export const OPEN = {
@@ -29,11 +21,13 @@ type Role = keyof typeof PASSWORDS;
 /** The ops pages over a migrated database for this test file, closed after the file's tests, as either role sees them. */
 export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & { max?: number } = {}) {
   const { database, pool } = await openTestDatabase({ purpose: "ops", max, statementTimeoutMs: 5_000 });
-  const board = await openBoardQueue(database.url, "pages");
-  const { clock = systemClock } = options;
+  const place = { mirrorId: "pages", databaseUrl: database.url, redisUrls: [] };
+  const queue = await makeApplyQueue({ ...place, logger: silentLogger });
+  let heldBackMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
   const deps = {
     pool,
-    queue: board.queue,
+    queue: queue.bull,
     config: { ...OPEN, opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer },
     logger: silentLogger,
     clock,
@@ -46,7 +40,7 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
   const { url } = server;
   afterAll(async () => {
     await server.close();
-    await board.close();
+    await queue.close();
   });
   // With another configuration a test comes in by its own way.
   const isOurs = options.config === undefined;
@@ -56,6 +50,9 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
   };
   await database.pool.query("delete from mirror.ops_actions");
   const as = (role: Role): Record<string, string> => (sessions ? sessions[role] : {});
+
+  /** Makes held readings outdated at once. */
+  const renew = () => void (heldBackMs += 60_000);
 
   /** A page, and its text as a person reads it; `to` is where it leads instead. */
   async function read(path: string, role: Role = "operator") {
@@ -78,32 +75,5 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
     const answer = await fetch(url + path, { method: "POST", body, headers, redirect: "manual" });
     return { status: answer.status, to: answer.headers.get("location") };
   }
-  return { database, pool, board, deps, url, as, read, post };
-}
-
-/** A BullMQ queue of the test's own in the migrated database, without a worker. */
-async function openBoardQueue(databaseUrl: string, name: string) {
-  const pool = new pg.Pool({
-    connectionString: databaseUrl,
-    max: 2,
-    options: `-c search_path=${QUEUE_SCHEMA}`,
-  });
-  pool.on("error", () => undefined);
-  const { Queue, Worker } = withBackend(createPostgresBackend);
-  const connection = pool as unknown as PostgresConnectionOptions;
-  const queue = new Queue(name, { connection });
-  await queue.waitUntilReady();
-  /** Works off the waiting jobs: each fails for good, for this reason. */
-  const failAll = async (reason: string) => {
-    const fail = () => Promise.reject(new UnrecoverableError(reason));
-    const worker = new Worker(name, fail, { connection });
-    await expect.poll(() => queue.getWaitingCount()).toBe(0);
-    await worker.close();
-  };
-  const close = async () => {
-    await queue.close();
-    await pool.end();
-  };
-  // As the product sees it, whatever its backend.
-  return { queue: queue as unknown as AnyQueue, failAll, close };
+  return { database, pool, queue, deps, url, as, read, post, renew };
 }
