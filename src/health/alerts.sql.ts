@@ -13,7 +13,6 @@ export interface StoredAlert extends AlertKey {
   readonly since: Instant;
   readonly now: Instant;
   readonly endedAt: Instant | null;
-  readonly notified: boolean;
 }
 
 interface RecordedJudgement {
@@ -71,7 +70,7 @@ export async function recordAlerts(
          and (name, subject) not in (select name, subject from forgotten)
      )
      select name, subject, mirror.nanos_of(since) as since, mirror.nanos_of(clock_timestamp()) as "now",
-       mirror.nanos_of(ended_at) as "endedAt", notified_at is not null as notified
+       mirror.nanos_of(ended_at) as "endedAt"
      from current alert where ${IS_END_OPEN} or (ended_at is null and notified_at is null)
      order by alert.since, name, subject`,
     [

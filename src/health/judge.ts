@@ -1,5 +1,5 @@
 import { describeSpan, secondsSince } from "../domain/duration.ts";
-import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import type { Condition } from "./conditions/condition.ts";
 import { CONDITIONS, type Facts, type RecordedCondition } from "./conditions/conditions.ts";
 
@@ -59,7 +59,7 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
       firstSeen?.set(key, beginning);
       begun.push({
         holding: { condition, subject, since: beginning, isSeenSince: since === null, cause, remedy },
-        heldSeconds: isSingleLook ? Infinity : Number(facts.now - beginning) / Number(NANOS_PER_SECOND),
+        heldSeconds: isSingleLook ? Infinity : (secondsSince(facts.now, beginning) ?? 0),
       });
     }
   }

@@ -1,5 +1,5 @@
-import { describeSpan } from "../../domain/duration.ts";
-import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import { describeSpan, secondsSince } from "../../domain/duration.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import { FINAL_STATUSES, OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Facts } from "../../health/conditions/conditions.ts";
 import { judgeFreshness, type Freshness } from "../../health/freshness.ts";
@@ -122,7 +122,7 @@ export function comparePlan(
   { now, sources }: Moment,
 ): Punctuality | null {
   if (planned === null || (goneAt ?? null) !== null) return null;
-  const seconds = (end: Instant) => Number(end - planned) / Number(NANOS_PER_SECOND);
+  const seconds = (end: Instant) => secondsSince(end, planned) ?? 0;
   if (actual !== null) return { seconds: seconds(actual), hasHappened: true, unknownSince: null };
   if (FINAL_STATUSES.includes(status) || now <= planned) return null;
   const { upTo, isOld } = sources.get(sourceId) ?? { upTo: null, isOld: true };

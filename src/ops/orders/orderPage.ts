@@ -3,7 +3,7 @@ import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import { runAudited } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
 import { describeException, describeWaitingRead } from "../../orders/openQuestions.ts";
-import { describeDelay } from "../../domain/duration.ts";
+import { describeDelay, secondsSince } from "../../domain/duration.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { orderAddress } from "../../health/pageAddresses.ts";
@@ -85,8 +85,6 @@ interface OrderStory {
   readonly freshness: Html;
   readonly viewer: Viewer;
 }
-
-const NANOS_PER_SECOND = 1e9;
 
 /** Renders the delivery, and below it every observation with both clocks, the decision, and the reason. */
 function renderOrder(story: OrderStory): Page {
@@ -182,12 +180,11 @@ function renderClocks({ version, observedAt, receivedAt, seenAt, via }: Timeline
       <span class="hidden-text">Our clock:</span>
       ${received}
       <p>${renderInstant(seenAt)} <span class="dim">decided</span></p>
-      ${version !== null && html`<p class="dim">${renderLag(seenAt - version)}</p>`}
+      ${version !== null && html`<p class="dim">${renderLag(secondsSince(seenAt, version) ?? 0)}</p>`}
     </div>`;
 }
 
-function renderLag(nanos: bigint): string {
-  const seconds = Number(nanos) / NANOS_PER_SECOND;
+function renderLag(seconds: number): string {
   return seconds < 0 ? "before it changed, by the clocks" : `${describeDelay(seconds)} after the change`;
 }
 
