@@ -17,8 +17,9 @@ const LOST_CODES = [
   "EPIPE",
   "ETIMEDOUT",
 ];
-/** The driver's words; these errors have no code. */
-const LOST_MESSAGES = /^(Client has encountered|Connection terminated|Query read timeout|timeout e)/;
+/** The driver's words, which knex puts behind the statement; these errors have no code. */
+const LOST_MESSAGES =
+  /^(?:ROLLBACK - )?(?:Client has encountered|Connection terminated|Query read timeout|timeout e)/;
 
 /** SQLSTATE classes that blame the content: cardinality, data, constraint, limit. */
 const REFUSED_CONTENT = ["21", "22", "23", "54"];

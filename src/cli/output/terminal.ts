@@ -7,6 +7,7 @@ import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { ENVIRONMENT } from "../../config/environment.ts";
 import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import { isFullDisk } from "../../process/dataFolder.ts";
 
@@ -186,7 +187,13 @@ export function reportFailure(
   thrown: unknown,
   { verbose, json }: { verbose: boolean; json: boolean },
 ): ExitCode {
-  const error = explainFailure(thrown);
+  const explained = explainFailure(thrown);
+  const error = isConnectionLost(explained)
+    ? new UnavailableError("A connection was lost while the command ran.", {
+        cause: explained,
+        fix: "Run it again; `order-mirror doctor` checks Postgres and the queue.",
+      })
+    : explained;
   const exitCode = tell(error, verbose);
   // A command that found problems has already printed them as JSON.
   if (json && exitCode !== EXIT.ok && !(error instanceof ProblemsFoundError)) {

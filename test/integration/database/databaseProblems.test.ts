@@ -1,8 +1,15 @@
 import { connect, createServer, type AddressInfo } from "node:net";
-import { afterAll, describe, expect, it } from "vitest";
+import pg from "pg";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
 import { runProgram } from "../../support/programs/program.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import {
+  createDatabase,
+  findTestServer,
+  openTestDatabase,
+  runOnServer,
+  withDatabase,
+} from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
 const ACCOUNT = "order_mirror_newcomer";
@@ -95,6 +102,29 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(connections).toBeGreaterThan(1);
     expect(stderr).toContain("order-mirror: A connection was lost during the start.\n  fix: Start");
     expect(code).toBe(75);
+  });
+
+  it("a database that goes away during a command", async () => {
+    const name = `away_${process.pid}`;
+    const away = withDatabase(findTestServer(), name);
+    await createDatabase(findTestServer(), name);
+    const other = new pg.Client(away);
+    await other.connect();
+    onTestFinished(async () => {
+      await other.end();
+      await runOnServer(findTestServer(), `drop database ${name} with (force)`);
+    });
+    // The first migration waits for it.
+    await other.query("begin; create schema mirror");
+    const running = migrate(away);
+    const end =
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    await expect.poll(() => runOnServer(away, end)).toHaveLength(1);
+    expect(await running).toEqual({
+      code: 75,
+      sentence: "order-mirror: A connection was lost while the command ran.",
+      fix: "  fix: Run it again; `order-mirror doctor` checks Postgres and the queue.",
+    });
   });
 
   it("a host that does not exist, as a password that is not percent-encoded can name one", async () => {
