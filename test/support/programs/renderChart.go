@@ -17,13 +17,10 @@ import (
 type object = map[string]interface{}
 
 func main() {
-	chart, values := os.Args[1], object{}
+	chart, values, given := os.Args[1], object{}, object{}
 	read(filepath.Join(chart, "values.yaml"), &values)
-	for _, file := range os.Args[2:] {
-		given := object{}
-		read(file, &given)
-		merge(values, given)
-	}
+	read(os.Args[2], &given)
+	sprig.TxtFuncMap()["mergeOverwrite"].(func(object, ...object) interface{})(values, given)
 	about := struct{ Name, Version, AppVersion string }{}
 	read(filepath.Join(chart, "Chart.yaml"), &about)
 	release := object{"Name": "mirror", "Namespace": "default", "Service": "Helm"}
@@ -69,18 +66,6 @@ func read(file string, into interface{}) {
 	text, err := os.ReadFile(file)
 	check(err)
 	check(yaml.Unmarshal(text, into))
-}
-
-func merge(values, given object) {
-	for name, value := range given {
-		inner, isObject := value.(object)
-		known, isKnown := values[name].(object)
-		if isObject && isKnown {
-			merge(known, inner)
-		} else {
-			values[name] = value
-		}
-	}
 }
 
 func check(err error) {

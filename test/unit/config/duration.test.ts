@@ -25,7 +25,8 @@ it.each([
   "PT1D",
   "P1D ",
   "P1H",
-])("does not take %j for a duration", (text) => {
+  ...["2026-01-31T00:00:00", "2026-02-30", "2026-1-31", "7D", "7 d", "7", "d", "-7d", "1.5h", "7y"],
+])("does not take %j for a duration or an instant", (text) => {
   expect(parseDuration(text)).toBeUndefined();
   expect(() => resolveSince(text, 0n)).toThrow("neither a duration, a date, nor an instant");
 });
@@ -48,10 +49,3 @@ it.each([
 ])("counts %s back from %s to %s", (text, now, expected) => {
   expect(since(text, now)).toBe(expected);
 });
-
-it.each(["2026-01-31T00:00:00", "2026-02-30", "2026-1-31", "7D", "7 d", "7", "d", "-7d", "1.5h", "7y"])(
-  "does not take %j for an instant or a short duration",
-  (text) => {
-    expect(() => resolveSince(text, 0n)).toThrow("neither");
-  },
-);
