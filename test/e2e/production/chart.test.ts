@@ -21,44 +21,35 @@ if (!canRender)
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
   console.warn("NOT RUN: the Helm chart; install helm, or golang-go and the libraries of .ci/run.");
 
-interface Labels {
-  readonly [name: string]: string;
-}
+type Labels = Readonly<Record<string, string>>;
 interface Selector {
   readonly matchLabels: Labels;
   readonly matchExpressions?: readonly { key: string; operator: string; values: readonly string[] }[];
 }
-interface Probe {
-  readonly httpGet: { path: string; port: string };
+interface Named {
+  readonly name: string;
 }
-interface Container {
+type Probe = "livenessProbe" | "readinessProbe" | "startupProbe";
+interface Container extends Partial<Record<Probe, { readonly httpGet: { port: string } }>> {
   readonly args: readonly string[];
   readonly image: string;
-  readonly env?: readonly { name: string; value: string }[];
-  readonly envFrom: readonly { configMapRef?: { name: string }; secretRef?: { name: string } }[];
-  readonly ports?: readonly { name: string; containerPort: number }[];
+  readonly env?: readonly Named[];
+  readonly envFrom: readonly { configMapRef?: Named; secretRef?: Named }[];
+  readonly ports?: readonly Named[];
   readonly securityContext: object;
-  readonly volumeMounts: readonly { name: string }[];
-  readonly livenessProbe?: Probe;
-  readonly readinessProbe?: Probe;
-  readonly startupProbe?: Probe;
+  readonly volumeMounts: readonly Named[];
+}
+interface Template {
+  readonly metadata: { labels: Labels };
+  readonly spec: { containers: readonly Container[]; securityContext: object };
 }
 /** The parts of objects that the tests read. */
 interface KubernetesObject {
   readonly kind: string;
-  readonly metadata: { name: string; labels: Labels };
+  readonly metadata: Named;
   readonly data?: Labels;
-  readonly spec?: {
-    readonly selector?: Selector;
-    readonly podSelector?: Selector;
-    readonly policyTypes?: readonly string[];
-    readonly egress?: unknown;
-    readonly template?: {
-      metadata: { labels: Labels };
-      spec: { containers: readonly Container[]; securityContext: object };
-    };
-    readonly groups?: unknown;
-  };
+  readonly spec?: Partial<Record<"selector" | "podSelector", Selector>> &
+    Partial<Record<"policyTypes" | "egress" | "groups", unknown>> & { readonly template?: Template };
 }
 
 const EVERYTHING = {
