@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 import { afterEach, expect, it } from "vitest";
-import { createDatabase, withDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { makeEmptyDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { listenHere } from "../../support/http/serve.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { LIVE_ENV, runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
@@ -51,10 +51,10 @@ it.each<[string, string[], Record<string, string>, RegExp]>([
 );
 
 it("a process exits with 2 where the database lacks migrations, and with 75 where its port is taken, in a sentence with the fix", async () => {
-  await createDatabase(database.url, "without_migrations");
+  const empty = await makeEmptyDatabase();
   const { port, close } = await listenHere(createServer());
   for (const [code, role, env, says] of [
-    [2, "worker", { DATABASE_URL: withDatabase(database.url, "without_migrations") }, /order-mirror migrate/],
+    [2, "worker", { DATABASE_URL: empty.url }, /order-mirror migrate/],
     [75, "up", { PORT: String(port) }, new RegExp(`Port ${port} on 127\\.0\\.0\\.1 is taken[^]*set PORT`)],
   ] as const) {
     const ending = await runProgram([role], { ...LIVE_ENV, DATABASE_URL: database.url, ...env });

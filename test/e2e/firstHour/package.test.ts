@@ -11,7 +11,7 @@ import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeCaller } from "../../support/contract/contractTarget.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
-import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
+import { makeEmptyDatabase } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { installPacked, MODULES, ROOT } from "../../support/programs/program.ts";
@@ -55,11 +55,7 @@ it.each([
 
 it("is mounted in a program of somebody else, which it serves, fills and leaves", async () => {
   await copyFile(path.join(ROOT, "examples/embed/server.mjs"), path.join(folder, "server.mjs"));
-  const name = `embed_${process.pid}`;
-  await createDatabase(findTestServer(), name);
-  onTestFinished(
-    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
-  );
+  const database = await makeEmptyDatabase();
   const port = String(await findFreePort());
   const url = `http://127.0.0.1:${port}`;
   const control = makeSandboxControl(sandbox.url);
@@ -68,7 +64,7 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
     env: {
       PATH: process.env["PATH"],
       PORT: port,
-      DATABASE_URL: withDatabase(findTestServer(), name),
+      DATABASE_URL: database.url,
       DELIVERY_BASE_URL: sandbox.url,
       DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
       DELIVERY_LIVE_WEBHOOK_SECRET: WEBHOOK_SECRET,

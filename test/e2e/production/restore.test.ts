@@ -9,7 +9,12 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { followFeed } from "../../support/mirror/served.ts";
 import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";
 import { startFaultProvider } from "../../support/providers/faultProvider.ts";
-import { createDatabase, findTestServer, runOnServer, withDatabase } from "../../support/servers/database.ts";
+import {
+  createDatabase,
+  makeEmptyDatabase,
+  runOnServer,
+  withDatabase,
+} from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { backUp } from "../../support/servers/ownPostgres.ts";
 
@@ -73,12 +78,7 @@ async function startMirror(databaseUrl: string) {
 
 /** Dumps the database and restores it into a newer major. */
 async function dumpAndRestore(oldUrl: string): Promise<string> {
-  const name = `moved_${process.pid}`;
-  await createDatabase(findTestServer(), name);
-  onTestFinished(
-    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
-  );
-  const newUrl = withDatabase(findTestServer(), name);
+  const { url: newUrl } = await makeEmptyDatabase();
   expect(await majorOf(oldUrl)).toBeLessThan(await majorOf(newUrl));
   const dump = path.join(await makeFolder(), "mirror.dump");
   await run("pg_dump", [oldUrl, "--format", "custom", "--file", dump]);

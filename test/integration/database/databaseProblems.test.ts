@@ -3,13 +3,7 @@ import pg from "pg";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
 import { runProgram } from "../../support/programs/program.ts";
-import {
-  createDatabase,
-  findTestServer,
-  openTestDatabase,
-  runOnServer,
-  withDatabase,
-} from "../../support/servers/database.ts";
+import { makeEmptyDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
 const ACCOUNT = "order_mirror_newcomer";
@@ -105,21 +99,16 @@ describe("a database problem is reported with its cause and a fix", () => {
   });
 
   it("a database that goes away during a command", async () => {
-    const name = `away_${process.pid}`;
-    const away = withDatabase(findTestServer(), name);
-    await createDatabase(findTestServer(), name);
+    const { url: away, query } = await makeEmptyDatabase();
     const other = new pg.Client(away);
     await other.connect();
-    onTestFinished(async () => {
-      await other.end();
-      await runOnServer(findTestServer(), `drop database ${name} with (force)`);
-    });
+    onTestFinished(() => other.end());
     // The first migration waits for it.
     await other.query("begin; create schema mirror");
     const running = migrate(away);
     const end =
       "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    await expect.poll(() => runOnServer(away, end)).toHaveLength(1);
+    await expect.poll(() => query(end)).toHaveLength(1);
     expect(await running).toEqual({
       code: 75,
       sentence: "order-mirror: A connection was lost while the command ran.",

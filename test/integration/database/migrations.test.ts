@@ -1,17 +1,7 @@
-import { randomUUID } from "node:crypto";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { examineSchema, migrate, type Migration, type Step } from "../../../src/database/migrations.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { createDatabase, runOnServer, withDatabase, findTestServer } from "../../support/servers/database.ts";
-
-async function makeEmptyDatabase() {
-  const serverUrl = findTestServer();
-  const name = `migrations_${randomUUID().replaceAll("-", "")}`;
-  await createDatabase(serverUrl, name);
-  onTestFinished(async () => void (await runOnServer(serverUrl, `drop database ${name} with (force)`)));
-  const url = withDatabase(serverUrl, name);
-  return { name, url, query: (sql: string) => runOnServer(url, sql) };
-}
+import { makeEmptyDatabase, runOnServer } from "../../support/servers/database.ts";
 
 const makeMigration = (name: string, sql: string): Migration => ({
   name,

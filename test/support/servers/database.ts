@@ -1,6 +1,6 @@
 import pg from "pg";
 import { randomUUID } from "node:crypto";
-import { afterAll, inject, expect } from "vitest";
+import { afterAll, expect, inject, onTestFinished } from "vitest";
 import { makePool, type Pool, type Queryable, withClient } from "../../../src/database/database.ts";
 
 /** Copies the template's files, which takes half the processor time of copying them block by block. */
@@ -54,7 +54,17 @@ export async function makeTestDatabase() {
   return { url, pool, drop };
 }
 
-/** The same with a pool as the program opens it; both end after the file's tests, or those of one with `onTestFinished`. */
+/** An empty one on the same server, for one test. */
+export async function makeEmptyDatabase() {
+  const serverUrl = findTestServer();
+  const name = `empty_${randomUUID().replaceAll("-", "")}`;
+  await createDatabase(serverUrl, name);
+  onTestFinished(async () => void (await runOnServer(serverUrl, `drop database ${name} with (force)`)));
+  const url = withDatabase(serverUrl, name);
+  return { name, url, query: (sql: string) => runOnServer(url, sql) };
+}
+
+/** A migrated one with a pool as the program opens it; both end after the file's tests, or those of one with `onTestFinished`. */
 export async function openTestDatabase({
   purpose = "test",
   max = 4,

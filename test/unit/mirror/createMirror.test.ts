@@ -45,6 +45,7 @@ CIRCULAR["self"] = CIRCULAR;
 
 it.each<[unknown, RegExp]>([
   ...OPTION_NAMES.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`^${name} must`)]),
+  [{ apiTokens: ["a-token-of-sixteen,another-token"] }, /^apiTokens has a token \(number 1\) that is not/],
   [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
   [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
   [{ sources: [] }, /^sources is empty\.$/],
