@@ -173,7 +173,7 @@ export function composeMirror(given: MirrorDeps, addresses: Addresses): Mirror {
     (part: keyof Addresses): Handler =>
     (request, response, next) => {
       if (!addresses[part](request)) return next();
-      const handle = web === undefined ? refuseUnstarted(logger) : web[part];
+      const handle = web?.[part] ?? refuse(closed ? "is closed" : "has not started yet", logger);
       handle(request, response, next);
     };
   return {
@@ -200,6 +200,7 @@ export function composeMirror(given: MirrorDeps, addresses: Addresses): Mirror {
     async close() {
       closed = true;
       await run?.shutdown.run("the mirror is closed");
+      web = undefined;
     },
   };
 }
@@ -216,11 +217,11 @@ function assertStartable(
   });
 }
 
-const refuseUnstarted =
-  (logger: Logger): Handler =>
+const refuse =
+  (state: string, logger: Logger): Handler =>
   (request, response) =>
     stampAnswer(request, response, () => {
-      const refusal = refuseBusy("temporarily_unavailable", "The mirror has not started yet.", 1);
+      const refusal = refuseBusy("temporarily_unavailable", `The mirror ${state}.`, 1);
       makeErrorAnswer(logger)(refusal, request, response, undefined);
     });
 

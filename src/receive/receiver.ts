@@ -64,7 +64,8 @@ export interface ReceiverDeps {
 /** A call that a framework without Node's requests has taken. */
 export interface ReceivedCall {
   readonly source: string;
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>> | Headers;
+  /** None: a test event of AWS has null. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>> | Headers | null;
   /** The body as it came: signatures cover the bytes. A text is taken as UTF-8. */
   readonly body: Uint8Array | string;
 }
@@ -99,7 +100,7 @@ function takeRequest(req: IncomingMessage, budget: BodyBudget): Call {
 }
 
 function takeCall({ source, headers, body }: ReceivedCall): Call {
-  const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
+  const entries = headers instanceof Headers ? [...headers] : Object.entries(headers ?? {});
   const rawHeaders = entries.flatMap(([name, value]) =>
     [value ?? []].flat().flatMap((each: string) => [name, each]),
   );

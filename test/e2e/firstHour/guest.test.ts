@@ -240,8 +240,12 @@ it("refuses a second start with other parts, a missing key before anything opens
   const once = await openMirror(OPTIONS);
   await Promise.all([once.start(), once.start({ web: true })]);
   await expect(once.start({ worker: true })).rejects.toThrow("The mirror has started with other parts.");
+  const shop = await serveShop(chain(all(once)));
+  expect((await fetch(`${shop}/v1/orders`, READ)).status).toBe(200);
   await once.close();
   await expect(once.start()).rejects.toThrow("The mirror is closed.");
+  const late = await fetch(`${shop}/v1/orders`, READ);
+  expect([late.status, await late.text()]).toEqual([503, expect.stringContaining("The mirror is closed.")]);
   const given = await openMirror(OPTIONS);
   const [up] = await Promise.allSettled([given.start(), given.close()]);
   expect(up).toMatchObject({ reason: { message: "The mirror was closed while it started." } });
@@ -265,12 +269,13 @@ it("receives what a framework without Node's requests has read", async () => {
   const headers = { "content-type": "application/json", ...signature };
   const unstarted = await openMirror(OPTIONS);
   expect(await unstarted.receive({ source: "live", headers, body })).toMatchObject({ status: 503 });
-  const receive = async (source: string, text: string, sent: Headers | typeof headers = headers) =>
+  const receive = async (source: string, text: string, sent: Headers | typeof headers | null = headers) =>
     (await mirror.receive({ source, headers: sent, body: text })).status;
   expect(await receive("live", body)).toBe(200);
   expect(await receive("live", `${body} `)).toBe(401);
   expect(await receive("other", body)).toBe(404);
   expect(await receive("live", body, new Headers(headers))).toBe(200);
+  expect(await receive("live", body, null)).toBe(415);
   const { rows } = await pool.query("select event_id from mirror.inbox where event_id = 'evt_guest'");
   expect(rows).toEqual([{ event_id: "evt_guest" }]);
 });
