@@ -1,7 +1,8 @@
-import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
 import { provideCredentials } from "../../../src/config/credentials.ts";
+import { withProcessLock } from "../../../src/process/processLock.ts";
 import { LISTED, LIVE, TOKEN, load, makeConfigFolder, type Env } from "../../support/config/loading.ts";
 
 const { folder, write } = makeConfigFolder();
@@ -71,9 +72,16 @@ it("a source that is added gets a token of its own, and others keep theirs", asy
   });
 });
 
-it("processes that start in a new folder at the same moment have the same ones, which one of them has created", async () => {
+it("processes that start in a new folder at the same moment have the same ones, which one after the other has looked for", async () => {
   const dataDir = makeDataDir();
-  const provided = await Promise.all(Array.from({ length: 3 }, () => provideIn(dataDir)));
+  mkdirSync(dataDir, { recursive: true });
+  const file = path.join(dataDir, "credentials.json");
+  const starts = await withProcessLock(`${file}-lock`, () => {
+    const begun = Array.from({ length: 3 }, () => provideIn(dataDir));
+    expect(existsSync(file)).toBe(false);
+    return Promise.resolve({ begun });
+  });
+  const provided = await Promise.all(starts.begun);
   expect(new Set(provided.map(({ config }) => config.opsPassword)).size).toBe(1);
   expect(provided.filter(({ made }) => made !== undefined)).toHaveLength(1);
 });
