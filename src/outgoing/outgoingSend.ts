@@ -88,9 +88,9 @@ async function readBeginning({ body }: Response): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, BEGINNING_BYTES);
 }
 
-/** Names the cause that the system gave to an error of `fetch`. */
+/** Names the cause that the system gave to an error of `fetch`; one without a name, such as a bad port, by its words. */
 function nameFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  const { type, code } = describeError(cause);
-  return code ?? type;
+  const { type, code, message } = describeError(cause);
+  return code ?? (type === "Error" ? message : type);
 }
