@@ -53,24 +53,15 @@ const EXCEPTIONS =
   "select reference, kind from mirror.exceptions where reference is not null order by reference";
 const readExceptions = async () => (await pool.query<{ reference: string }>(EXCEPTIONS)).rows;
 
-it("counts exactly what a replay would include, and changes nothing", async () => {
-  await quarantineEvents(["R1", "R2"]);
-  await quarantineRead("R3");
-  await quarantineRead(null);
-  const reasons = ["unreadable_order", "wrong_mode"].map((reason) => ({ reason, count: 2 }));
-  expect(await countAll()).toMatchObject({ events: 2, reads: 1, unnamed: 1, reasons, throughId: "4" });
-  expect(await countAll({ reason: "wrong_mode" })).toMatchObject({ events: 2, reads: 0, throughId: "2" });
-  expect(await countAll({ sourceId: "test" })).toMatchObject({ events: 0, throughId: null });
-});
-
 it("replays events, which are applied once the cause is gone, and leaves what fails again to the next replay", async () => {
   await quarantineEvents(["R1", "R2"]);
-  const { throughId } = await countAll();
+  const reasons = [{ reason: "wrong_mode", count: 2 }];
+  expect(await countAll()).toEqual({ events: 2, reads: 0, unnamed: 0, reasons, throughId: "2" });
   expect(await replay()).toEqual({ seqs: [1, 2], reads: 0 });
   expect((await apply().applyEvents([1])).map(({ verdict }) => verdict)).toEqual(["applied"]);
   await apply("test").applyEvents([2]);
   expect(await countAll()).toMatchObject({ events: 1 });
-  const same = { filter: EVERYTHING, throughId: throughId ?? "", limit: 100 };
+  const same = { filter: EVERYTHING, throughId: "2", limit: 100 };
   expect(await replayQuarantined(pool, same)).toEqual({ seqs: [], reads: 0 });
 });
 
