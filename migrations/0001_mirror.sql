@@ -439,7 +439,7 @@ create table mirror.branches (
   source_id       text not null references mirror.sources,
   branch_id       text not null,
   reference       text,
-  name            text not null,
+  name            text,
   street          text,
   city            text,
   postcode        text,

@@ -208,8 +208,8 @@ export async function readFilterWords(db: Queryable): Promise<FilterWords> {
     `select array(select source_id from mirror.sources order by 1) as sources,
        ${step("status")} as statuses, ${step("fleet_name")} as fleets,
        coalesce((select json_agg(branch order by branch.name, branch.id) from (
-         select distinct on (branch_id) branch_id as id, name from mirror.branches order by branch_id, closed_at nulls first
-         limit 1000) branch), '[]') as branches`,
+         select distinct on (branch_id) branch_id as id, coalesce(name, branch_id) as name
+         from mirror.branches order by branch_id, closed_at nulls first limit 1000) branch), '[]') as branches`,
   );
   return rows[0] ?? { sources: [], statuses: [], fleets: [], branches: [] };
 }

@@ -1,7 +1,7 @@
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
-import { listBranchesResponseSchema } from "../wire/api.ts";
+import { branchPageSchema } from "../wire/api.ts";
 import { readListed, readOrderResponse, readPage } from "../wire/order.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
 import { SPEC_LIMITS } from "./budget.ts";
@@ -56,7 +56,7 @@ export function makeProviderClient(deps: ProviderClientDeps) {
     async listBranches(page = {}, options: RequestOptions = {}) {
       const request = { method: "GET", route: "/v1/branches", policy: "sustained", safe: true } as const;
       const answer = await send({ ...request, query: encodeQuery(page) }, options);
-      const branches = parseAnswer(listBranchesResponseSchema, "GET /v1/branches", answer);
+      const branches = parseAnswer(branchPageSchema, "GET /v1/branches", answer);
       return { ...branches, raws: rawElements(rawMember(answer.text, "data") ?? "[]") };
     },
   } satisfies OrderSource;

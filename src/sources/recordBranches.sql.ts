@@ -43,8 +43,8 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    select source_id, branch_id, branch ->> 'reference', name, branch #>> '{address,street}',
      branch #>> '{address,city}', branch #>> '{address,postcode}', branch #>> '{routesTo,fleet,name}',
      branch #>> '{routesTo,zone,code}', branch #>> '{routesTo,zone,name}',
-     (branch -> 'connectedZones')::jsonb, place, raw
-   from listed, ours order by branch_id
+     case when jsonb_typeof(zones) = 'array' then zones else '[]' end, place, raw
+   from listed, ours, lateral (select (branch -> 'connectedZones')::jsonb as zones) shown order by branch_id
    on conflict (source_id, branch_id) do update set
      reference = excluded.reference, name = excluded.name, street = excluded.street, city = excluded.city,
      postcode = excluded.postcode, fleet_name = excluded.fleet_name, zone_code = excluded.zone_code,

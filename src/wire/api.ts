@@ -74,6 +74,12 @@ export const listBranchesResponseSchema = z.looseObject({
   request_id: z.string().optional(),
 });
 
+/** What the mirror reads of a page of branches; the rest is kept as it came, and one odd branch hides no other. */
+export const branchPageSchema = z.looseObject({
+  data: z.array(z.looseObject({ id: z.string() })),
+  hasMore: z.boolean(),
+});
+
 const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
 
 /** Codes that the spec leaves open; the sandbox and the read API answer with the same ones. */

@@ -86,12 +86,12 @@ describe("requests", () => {
     const branch =
       '{"id":"b-1", "reference":null,"name":"B","address":{"street":"s","city":"c","postcode":"p"},"routesTo":null,"connectedZones":[]}';
     provider.script(
-      text(200, `{"data":[${branch}],"hasMore":false,"request_id":"r"}`, {
+      text(200, `{"data":[${branch},{"id":"odd"}],"hasMore":false,"request_id":"r"}`, {
         "content-type": "application/json",
       }),
     );
     expect(await client.listBranches({ limit: 2, offset: 4 })).toMatchObject({
-      raws: [branch],
+      raws: [branch, '{"id":"odd"}'],
       hasMore: false,
     });
     expect(provider.requests[0]!.url).toBe("/v1/branches?limit=2&offset=4");

@@ -65,7 +65,7 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   let listed = [
     { raws: [branch("a", { name: "Former" })], hasMore: true },
     { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
-    { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
+    { raws: [branch("c", { name: "Nul \u0000" }), '{"id":"d","connectedZones":null}'], hasMore: false },
   ];
   const { mirror, restart } = makeSut(() => listed);
   await mirror();
@@ -73,6 +73,8 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
     { branch_id: "a", reference: "ref-a", fleet_name: "Northside", zone_code: "Z1", raw: branch("a") },
     { branch_id: "b", reference: null, fleet_name: null, zone_code: null, closed: false },
     { branch_id: "c", name: "Nul \ufffd", closed: false },
+    // What else a branch shows is for people.
+    { branch_id: "d", name: null, closed: false },
   ]);
   const { rows } = await pool.query<{ now: string; aged: boolean }>(
     `select clock_timestamp()::text as now, clock_timestamp() - branches_read_at >= interval '1 minute' as aged
@@ -83,7 +85,7 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   restart();
   await mirror();
   const renamed = await readAll();
-  expect(renamed).toMatchObject([{ name: "Renamed", closed: false }, { closed: true }, { closed: true }]);
+  expect(renamed).toMatchObject([{ name: "Renamed", closed: false }, ...Array(3).fill({ closed: true })]);
   const seen = "select branch_id from reporting.branches where last_seen_at > $1";
   expect((await pool.query(seen, [rows[0]!.now])).rows).toEqual([{ branch_id: "a" }]);
   // When they were first missing.
@@ -93,7 +95,7 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
   restart();
   await mirror();
-  expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
+  expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true, true]);
 });
 
 it("takes nothing from an empty list: no refusal ends, and no branch is closed before a day", async () => {

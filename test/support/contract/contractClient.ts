@@ -46,6 +46,14 @@ const orderPage = z.looseObject({
   offset: z.int(),
   ...requested,
 });
+const branch = z.looseObject({
+  id: z.string(),
+  reference: z.string().nullable(),
+  name: z.string(),
+  address,
+  routesTo: z.looseObject({ fleet: named, zone: coded }).nullable(),
+  connectedZones: z.array(coded.extend({ isPrimary: z.boolean() })),
+});
 const quote = z.looseObject({ fleet: named, zone: coded, distance: z.number(), schedule, ...requested });
 const addressCheck = z.discriminatedUnion("valid", [
   z.looseObject({
@@ -96,9 +104,14 @@ export function makeContractClient(deps: ProviderClientDeps) {
   const read = { method: "GET", safe: true } as const;
   const write = { method: "POST", policy: "sustained", safe: false } as const;
   const geocode = { method: "POST", policy: "geocoding", safe: true } as const;
+  const client = makeProviderClient(deps);
   return {
-    ...makeProviderClient(deps),
+    ...client,
     providerClock,
+    async listBranches() {
+      const page = await client.listBranches();
+      return { ...page, data: z.array(branch).parse(page.data) };
+    },
     createOrder: (body: CreateOrderRequest) =>
       ask({ ...write, route: "/v1/orders", policy: "geocoding", bytes: bytesOf(body) }),
     cancelOrder: (reference: string, options?: RequestOptions) =>
