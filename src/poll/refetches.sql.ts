@@ -173,7 +173,8 @@ export async function postponeRefetch(
 const FAILURES_MAX = 5;
 
 /**
- * Counts a failed read: the next one waits twice as long each time, and six hours once the order is in quarantine.
+ * Counts a failed read, unless its request was repeated meanwhile: the next one waits twice as long each time, and six
+ * hours once the order is in quarantine.
  * There it is shown once per request, even if a person dismisses it. Resolves with whether this failure has led to
  * that.
  */
@@ -189,7 +190,7 @@ export async function noteRefetchFailure(
          next_attempt_at = clock_timestamp() + case
            when failures + 1 < ${FAILURES_MAX} then $4 * 2 ^ failures * interval '1 millisecond' else interval '6 hours'
          end
-       where source_id = $1 and reference = $2
+       where source_id = $1 and reference = $2 and requested_at = $5::timestamptz
        returning source_id, reference, failures, last_error, requested_at
      ), quarantined as (
        insert into mirror.quarantine (source_id, via, reference, reason, detail)
@@ -200,7 +201,7 @@ export async function noteRefetchFailure(
            and (q.state = 'open' or q.quarantined_at >= failed.requested_at))
      )
      select failures from failed`,
-    [sourceId, refetch.reference, error, firstWaitMs],
+    [sourceId, refetch.reference, error, firstWaitMs, refetch.requestedAt],
   );
   return rows[0]?.failures === FAILURES_MAX;
 }

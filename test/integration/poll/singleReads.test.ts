@@ -138,6 +138,8 @@ it("stays requested when it is requested again while the order is being read", a
   expect(await readRequests()).toEqual(untried);
   await postponeRefetch(pool, { ...end, waitMs: 60_000, missedAt: null });
   expect(await readRequests()).toEqual(untried);
+  expect(await noteRefetchFailure(pool, { ...end, error: "no", firstWaitMs: 60_000 })).toBe(false);
+  expect(await readRequests()).toEqual(untried);
 });
 
 it("reads first what people ask for, then what events ask for, then what verifications ask for", async () => {
