@@ -19,8 +19,6 @@ export interface ReceivedRequest {
 /** What a server does with one request; a response that is never ended hangs until the server closes. */
 export type Step = (response: ServerResponse, request: ReceivedRequest) => void;
 
-export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
-
 /** A server that does what a test scripts, at the level of HTTP. */
 export async function startScriptedProvider() {
   const requests: ReceivedRequest[] = [];
