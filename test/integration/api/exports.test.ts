@@ -1,5 +1,7 @@
+import { PassThrough } from "node:stream";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
+import { exportOrders } from "../../../src/orders/exportOrders.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertMany, insertOrder, orderText } from "../../support/mirror/orders.ts";
 import { makeTestApi } from "../../support/mirror/served.ts";
@@ -144,5 +146,18 @@ describe("GET /v1/orders.ndjson", () => {
     await expect(response.text()).rejects.toThrow(/terminated/);
     // The client may learn of the end before the server has given up its connection.
     await isFree();
+  });
+
+  it("is read no faster than its output is consumed, and stops on abort", async () => {
+    await insertMany(database.pool, 3_000, 10_000);
+    const [out, stop] = [new PassThrough(), new AbortController()];
+    const filter = { sourceId: "live" };
+    const done = exportOrders({ pool: exportPool, format: "ndjson", filter, out, signal: stop.signal });
+    done.catch(() => undefined);
+    await vi.waitFor(() => expect(out.writableNeedDrain).toBe(true), 60_000);
+    expect(out.readableLength + out.writableLength).toBeLessThan(3_000_000);
+    stop.abort(new Error("enough"));
+    await expect(done).rejects.toThrow(/abort/i);
+    expect(exportPool.totalCount).toBe(0);
   });
 });

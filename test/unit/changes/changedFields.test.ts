@@ -42,7 +42,7 @@ describe("changedFields", () => {
     ["distinguishes null from absent", { a: null }, {}, "/a"],
     ["distinguishes a list from an object", { a: [] }, { a: {} }, "/a"],
     ["lists a list whose length changed", { a: [1] }, { a: [1, 2] }, "/a"],
-    ["lists an inherited name that a state had", JSON.parse('{"__proto__":1}'), {}, "/__proto__"],
+    ["lists an inherited name that a state had", JSON.parse('{"__proto__":{}}'), {}, "/__proto__"],
     ["lists an inherited name that a state has", {}, JSON.parse('{"constructor":{}}'), "/constructor"],
   ])("%s", (_, before, after, pointer) => {
     expect(changedFields(before, after)).toEqual([pointer]);
