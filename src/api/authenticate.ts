@@ -22,6 +22,9 @@ const BEARER = /^Bearer +(\S+) *$/i;
 const SOURCE_HEADER = "x-source";
 const DEFAULT_SOURCE = "live";
 const LOG_INTERVAL_MS = 10_000;
+const NO_WRITE = { status: 403, code: "write_not_allowed", message: "This token has no write access." };
+const STRANGER =
+  "No API token is configured, so only direct requests from this machine with LOCAL_TRUST are answered.";
 
 interface AuthenticateDeps {
   readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
@@ -52,10 +55,11 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   return (request, { writes } = { writes: false }) => {
     const asked = request.headers[SOURCE_HEADER]?.toString();
     if (keys.length === 0) {
-      if (!deps.localTrust || !isLocalRequest(request)) throw refuseStranger();
+      if (!deps.localTrust || !isLocalRequest(request))
+        throw new RefusedRequestError({ ...INVALID_API_KEY, message: STRANGER });
       const sourceId = asked ?? DEFAULT_SOURCE;
       if (!isSource(sourceId)) throw refuseSource("The source does not exist: name one in X-Source.");
-      if (writes) throw refuseWriter();
+      if (writes) throw new RefusedRequestError(NO_WRITE);
       return { sourceId, client: "this machine" };
     }
     const presented = digestSecret(readToken(request) ?? "");
@@ -64,7 +68,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     if (key === undefined) throw refuseToken(request);
     if (asked !== undefined && asked !== key.sourceId)
       throw refuseSource("X-Source is not the source of this token.");
-    if (writes && key.mayWrite !== true) throw refuseWriter();
+    if (writes && key.mayWrite !== true) throw new RefusedRequestError(NO_WRITE);
     return key;
   };
 }
@@ -87,17 +91,6 @@ function makeRefuseToken({ clock, logger }: Pick<AuthenticateDeps, "clock" | "lo
 
 function readToken(request: IncomingMessage): string | undefined {
   return BEARER.exec(request.headers.authorization ?? "")?.[1];
-}
-
-function refuseWriter(): RefusedRequestError {
-  const message = "This token has no write access.";
-  return new RefusedRequestError({ status: 403, code: "write_not_allowed", message });
-}
-
-function refuseStranger(): RefusedRequestError {
-  const message =
-    "No API token is configured, so only direct requests from this machine with LOCAL_TRUST are answered.";
-  return new RefusedRequestError({ ...INVALID_API_KEY, message });
 }
 
 function refuseSource(message: string): RefusedRequestError {

@@ -201,7 +201,10 @@ async function runStream(
     response.write(`retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`);
     while (!gone.aborted && !news.isOver()) {
       const later = news.next();
-      const section = await readIfAvailable(read(sourceId, after));
+      const section = await read(sourceId, after).catch((error: unknown) => {
+        // While the database is unavailable, the stream looks again later.
+        if (!isUnavailable(error)) throw error;
+      });
       if (section !== undefined) {
         const { bytes, complete, next } = section;
         after = next;
@@ -222,16 +225,6 @@ async function runStream(
     response.destroy();
   } finally {
     clearInterval(heartbeat);
-  }
-}
-
-/** Undefined while the database is unavailable: the stream then looks again later. */
-async function readIfAvailable(read: Promise<Section>): Promise<Section | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isUnavailable(error)) return undefined;
-    throw error;
   }
 }
 

@@ -15,6 +15,13 @@ import { RefusedRequestError } from "../wire/refusal.ts";
 /** Changes written in one turn of the event loop: about two milliseconds, for which events wait. */
 const FEED_SLICE = 20;
 
+const FEED_RESTARTED = {
+  status: 410,
+  code: "feed_restarted",
+  message:
+    "Changes after this position can no longer be read completely. Take the position of after=latest, read the orders again, and continue from there.",
+};
+
 /** A change, ready to be sent. */
 export interface FeedEntry {
   /** The position behind the change, as text. */
@@ -55,7 +62,7 @@ export async function readFeed(
     page = await read();
   }
   const { epoch, place, changes, hasMore, complete } = page;
-  if (place === null) throw refuseCursor();
+  if (place === null) throw new RefusedRequestError(FEED_RESTARTED);
   const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
   let next = start;
   const entries: FeedEntry[] = [];
@@ -71,13 +78,4 @@ export async function readFeed(
 async function readFeedTail(pool: Pool, sourceId: string): Promise<WrittenCursor> {
   await beginFeedEpoch(pool);
   return readFeedEnd(pool, { sourceId, fence: await readFeedFence(pool) });
-}
-
-function refuseCursor(): RefusedRequestError {
-  return new RefusedRequestError({
-    status: 410,
-    code: "feed_restarted",
-    message:
-      "Changes after this position can no longer be read completely. Take the position of after=latest, read the orders again, and continue from there.",
-  });
 }

@@ -62,16 +62,11 @@ export function makeForward(deps: TransportDeps): Forward {
         send({ ...request, method, path, bytes }, { turnSignal }),
       );
     } catch (error) {
-      throw error instanceof DeadlineReached ? makeCrowdedError(method, request) : error;
+      if (!(error instanceof DeadlineReached)) throw error;
+      const { route: shown, policy } = request;
+      const text = `${method} ${shown} was not sent: its turn is too far away`;
+      const facts = { code: "rate_limit_exceeded", policy, retry: { afterMs: TURN_MAX_MS } };
+      throw new ProviderError(text, { failure: "rate_limited", ...facts });
     }
   };
-}
-
-function makeCrowdedError(
-  method: string,
-  { route, policy }: Pick<ProviderRequest, "route" | "policy">,
-): ProviderError {
-  const text = `${method} ${route} was not sent: its turn is too far away`;
-  const facts = { code: "rate_limit_exceeded", policy, retry: { afterMs: TURN_MAX_MS } };
-  return new ProviderError(text, { failure: "rate_limited", ...facts });
 }

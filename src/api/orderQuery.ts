@@ -10,7 +10,7 @@ import {
   refuseStatus,
 } from "../wire/listParameters.ts";
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
-import { findBranch, type BranchName } from "../sources/branches.sql.ts";
+import { findBranch } from "../sources/branches.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { completeSchema } from "./freshness.ts";
 import { parseQuery } from "./parseQuery.ts";
@@ -78,11 +78,6 @@ export function parseOrderQuery(parameters: URLSearchParams) {
   return { ...asked, offset: 0, after };
 }
 
-/** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
-function nameBranch(value: string): BranchName {
-  return UUID.test(value) ? { id: value } : { reference: value };
-}
-
 /**
  * The filter of a source's orders, with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a
  * status that is neither known nor that of any order, because the provider may have more statuses than it documents;
@@ -94,19 +89,15 @@ export async function resolveFilter(
 ): Promise<OrderFilter> {
   const { branch, status } = asked;
   const isKnown = status === undefined || ORDER_STATUSES.some((each) => each === status);
-  if (!isKnown && (isUnstorable(status) || !(await hasStatus(pool, { sourceId, status }))))
+  // The database's text cannot hold NUL, so nothing there can match it.
+  if (!isKnown && (status.includes("\0") || !(await hasStatus(pool, { sourceId, status }))))
     throw refuseStatus();
   if (branch === undefined) return { ...asked, sourceId };
-  const found = isUnstorable(branch)
-    ? undefined
-    : await findBranch(pool, { sourceId, branch: nameBranch(branch) });
+  // Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly.
+  const named = UUID.test(branch) ? { id: branch } : { reference: branch };
+  const found = branch.includes("\0") ? undefined : await findBranch(pool, { sourceId, branch: named });
   if (found === undefined) throw refuseBranch();
   return { ...asked, ...found, sourceId };
-}
-
-/** The database's text cannot hold NUL, so nothing there can match. */
-function isUnstorable(text: string): boolean {
-  return text.includes("\0");
 }
 
 const cursorSchema = z.tuple([

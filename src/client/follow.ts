@@ -46,8 +46,6 @@ export type FollowState =
   /** The mirror cannot be read; it is asked again after `retryMs`. */
   | { readonly state: "waiting"; readonly error: ProviderError; readonly retryMs: number };
 
-const GONE = 410;
-
 /** A loop over the changes. */
 interface Reading {
   readonly connection: Connection;
@@ -84,7 +82,8 @@ export async function* followChanges(
         else yield* readFrom(reading, position);
         return;
       } catch (error) {
-        if (!isRestarted(error) || after !== "snapshot") throw error;
+        const isRestarted = error instanceof ProviderError && error.status === 410;
+        if (!isRestarted || after !== "snapshot") throw error;
         position = undefined;
       }
     }
@@ -184,8 +183,4 @@ function makeReading(connection: Connection, options: ChangesOptions, signal: Ab
     }
   }
   return { connection, options, signal, ask, waitAfter };
-}
-
-function isRestarted(error: unknown): boolean {
-  return error instanceof ProviderError && error.status === GONE;
 }

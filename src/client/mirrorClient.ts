@@ -1,4 +1,4 @@
-import { parseAnswer, type ProviderAnswer } from "../provider/exchange.ts";
+import { parseAnswer } from "../provider/exchange.ts";
 import {
   connect,
   get,
@@ -69,16 +69,13 @@ export function createMirrorClient(options: ConnectionOptions): MirrorClient {
     orders: (query, { signal } = {}) => listOrders(send, query, { signal }),
     async order(reference, { signal, ...query } = {}) {
       const request = get(ORDER_ROUTE, { reference, query: writeParameters(query) });
-      return readOrder(await send(request, { signal, waitMs: toMillis(query.wait) }));
+      const answer = await send(request, { signal, waitMs: toMillis(query.wait) });
+      // request_id belongs to the answer, not to the order.
+      const { request_id: _, ...order } = parseAnswer(looseOrder, `GET ${ORDER_ROUTE}`, answer);
+      return { order: order as Order, ...readFreshness(answer) };
     },
     changes: (changes = {}) => followChanges(connection, changes),
   };
 }
 
 const ORDER_ROUTE = "/v1/orders/{reference}";
-
-function readOrder(answer: ProviderAnswer): OrderResult {
-  // request_id belongs to the answer, not to the order.
-  const { request_id: _, ...order } = parseAnswer(looseOrder, `GET ${ORDER_ROUTE}`, answer);
-  return { order: order as Order, ...readFreshness(answer) };
-}

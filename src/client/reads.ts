@@ -188,6 +188,7 @@ export interface Revision {
 
 const PAGE_MAX = 200;
 const ROUTE = "/v1/orders";
+const NEXT = /<\?([^>]*)>; rel="next"/;
 
 const listSchema = z.looseObject({
   data: z.array(looseOrder),
@@ -225,13 +226,7 @@ export async function* readPages(
     const answer = await send(get(ROUTE, { query: parameters }), { signal, waitMs: toMillis(query.wait) });
     const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
     yield { orders: data, revisions, ...readFreshness(answer) };
-    parameters = findNext(answer.headers.get("link"));
+    const next = NEXT.exec(answer.headers.get("link") ?? "")?.[1];
+    parameters = next === undefined ? undefined : new URLSearchParams(next);
   }
-}
-
-const NEXT = /<\?([^>]*)>; rel="next"/;
-
-function findNext(link: string | null): URLSearchParams | undefined {
-  const parameters = NEXT.exec(link ?? "")?.[1];
-  return parameters === undefined ? undefined : new URLSearchParams(parameters);
 }

@@ -103,7 +103,7 @@ export const OTHER_FLAWS: readonly Variant[] = [
   {
     flaw: "a page in a browser on this machine orders couriers",
     in: "api/authenticate.ts",
-    find: "      if (writes) throw refuseWriter();\n",
+    find: "      if (writes) throw new RefusedRequestError(NO_WRITE);\n",
     by: "integration/api/writeThrough: is not that of anybody without tokens",
   },
   {

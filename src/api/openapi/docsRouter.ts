@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import path from "node:path";
 import compression from "compression";
-import { Router, type RequestHandler } from "express";
+import { Router } from "express";
 import { readAsset } from "../../html/style.ts";
 import { writePolicy } from "../../html/policy.ts";
 
@@ -24,35 +24,22 @@ const POLICY = writePolicy({
 export function makeDocsRouter(document: object): Router {
   // Strict, as the page names its files and the document next to it: below /docs/ they would be elsewhere.
   const router = Router({ strict: true });
-  router.get(
-    "/openapi.json",
-    compression(),
-    serveText(JSON.stringify(document), { "Content-Type": "application/json; charset=utf-8" }),
-  );
-  router.get(
-    "/docs",
-    compression(),
-    serveText(readAsset("docs.html"), {
-      "Content-Type": "text/html; charset=utf-8",
-      "Content-Security-Policy": POLICY,
-    }),
-  );
-  for (const [name, type] of [
-    ["docs.js", "text/javascript"],
-    ["docs.css", "text/css"],
-  ] as const)
-    router.get(`/docs/${name}`, serveText(readAsset(name), { "Content-Type": `${type}; charset=utf-8` }));
+  const page = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": POLICY };
+  for (const [address, text, headers] of [
+    ["/openapi.json", JSON.stringify(document), { "Content-Type": "application/json; charset=utf-8" }],
+    ["/docs", readAsset("docs.html"), page],
+    ["/docs/docs.js", readAsset("docs.js"), { "Content-Type": "text/javascript; charset=utf-8" }],
+    ["/docs/docs.css", readAsset("docs.css"), { "Content-Type": "text/css; charset=utf-8" }],
+  ] as const) {
+    const bytes = Buffer.from(text);
+    router.get(address, compression(), (_request, response) => {
+      response.set({ ...headers, "Cache-Control": "no-cache" }).send(bytes);
+    });
+  }
   for (const name of VIEWER_FILES) {
     router.get(`/docs/${name}`, (_request, response) => {
       response.sendFile(name, { root: VIEWER, maxAge: "1h" });
     });
   }
   return router;
-}
-
-function serveText(text: string, headers: Readonly<Record<string, string>>): RequestHandler {
-  const bytes = Buffer.from(text);
-  return (_request, response) => {
-    response.set({ ...headers, "Cache-Control": "no-cache" }).send(bytes);
-  };
 }
