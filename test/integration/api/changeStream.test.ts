@@ -72,7 +72,9 @@ const referenceOf = (event: StreamedEvent | undefined) =>
 
 describe("a stream of changes", () => {
   it("sends existing changes, then new ones, and resumes after the last id, also after that of its beginning", async () => {
-    await see({ reference: "A", updatedAt: at(1) });
+    // The client joins the lines of an order again.
+    const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
+    await seeSnapshots([readSnapshot(raw, JSON.parse(raw))]);
     const { server } = await startServer();
     const { response, opening, next, abort } = await openStream(server);
     expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
@@ -95,14 +97,6 @@ describe("a stream of changes", () => {
       const again = await openStream(server, "?after=latest", { "last-event-id": id! });
       expect(referenceOf(await again.next())).toBe(reference);
     }
-  });
-
-  it("carries orders with line breaks, which the client joins again", async () => {
-    const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
-    await seeSnapshots([readSnapshot(raw, JSON.parse(raw))]);
-    const { server } = await startServer();
-    const { next } = await openStream(server);
-    expect(JSON.parse((await next())!.data!)).toMatchObject({ after: { reference: "A", updatedAt: at(1) } });
   });
 
   it("says up to when every change has been sent, once for each proof, also to a reader that resumes", async () => {
@@ -144,15 +138,6 @@ describe("a stream of changes", () => {
     for (let beat = 0; beat < 2; beat += 1) expect(await next()).toEqual({ comment: "heartbeat" });
   });
 
-  it("refuses what is no position before it begins", async () => {
-    const { server } = await startServer();
-    const { response } = await openStream(server, "", { "last-event-id": "x" });
-    expect(response.status).toBe(422);
-    expect(await response.json()).toMatchObject({
-      error: { message: "Last-Event-ID must be a position from an answer, or latest." },
-    });
-  });
-
   it("ends when its position is lost without notice, and the position is then refused", async () => {
     await see(...["A", "B"].map((reference) => ({ reference, updatedAt: at(1) })));
     const { server } = await startServer();
@@ -161,7 +146,12 @@ describe("a stream of changes", () => {
     const { id } = (await next())!;
     await pool.query("delete from mirror.changes where reference = 'B'");
     await expect(next()).rejects.toThrow(/terminated/);
-    expect((await openStream(server, "", { "last-event-id": id! })).response.status).toBe(410);
+    const again = async (lastId: string) =>
+      (await openStream(server, "", { "last-event-id": lastId })).response;
+    expect((await again(id!)).status).toBe(410);
+    expect(await (await again("x")).json()).toMatchObject({
+      error: { message: "Last-Event-ID must be a position from an answer, or latest." },
+    });
   });
 
   it("is refused beyond the cap, and accepted again when another stream has ended", async () => {

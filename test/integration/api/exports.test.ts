@@ -45,11 +45,8 @@ describe("GET /v1/orders.csv", () => {
       /^attachment; filename="orders-live-\d{4}-\d\d-\d\d\.csv"$/,
     );
     const [header, order] = (await response.text()).split("\r\n");
-    const columns = await pool.query<{ name: string }>(
-      `select attname as name from pg_attribute
-       where attrelid = 'reporting.orders'::regclass and attnum > 0 order by attnum`,
-    );
-    const names = columns.rows.map(({ name }) => name);
+    const { fields: columns } = await pool.query("select * from reporting.orders limit 0");
+    const names = columns.map(({ name }) => name);
     expect(header).toBe(names.join(","));
     const cells = Object.fromEntries(order!.split(",").map((text, index) => [names[index], text]));
     expect(cells).toMatchObject({
@@ -67,14 +64,13 @@ describe("GET /v1/orders.csv", () => {
 
   it("accepts the filters of the list, sorted by updatedAt to the nanosecond", async () => {
     const branch = { id: BRANCH_ID, reference: "centre", name: "Centre" };
-    const fleet = { name: "South" };
     await add({ reference: "A", branch, updatedAt: "2026-11-20T10:00:00.000000002Z" });
-    await add({ reference: "B", fleet, updatedAt: "2026-11-20T10:00:00.000000001Z" });
+    await add({ reference: "B", fleet: { name: "South" }, updatedAt: "2026-11-20T10:00:00.000000001Z" });
     await add({ reference: "T" }, "test");
     expect(await references("")).toEqual(["B", "A"]);
     expect(await references("?branch=centre")).toEqual(["A"]);
-    expect(await references("?fleet=South&pickupUntil=2100-01-01T00:00:00Z")).toEqual([]);
     expect(await references("?fleet=South")).toEqual(["B"]);
+    expect(await references("?fleet=South&pickupUntil=2100-01-01T00:00:00Z")).toEqual([]);
   });
 
   it("refuses a wrong filter before it begins, and answers HEAD", async () => {

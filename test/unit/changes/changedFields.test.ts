@@ -4,19 +4,12 @@ import { CHANGED_FIELDS_MAX, changedFields } from "../../../src/changes/changeJs
 
 const json = fc.jsonValue({ maxDepth: 4 });
 
-function resolve(value: unknown, pointer: string): unknown {
-  return pointer
+const resolve = (value: unknown, pointer: string): unknown =>
+  pointer
     .split("/")
     .slice(1)
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<unknown>(
-      (inner, key) =>
-        typeof inner === "object" && inner !== null && Object.hasOwn(inner, key)
-          ? (inner as Record<string, unknown>)[key]
-          : undefined,
-      value,
-    );
-}
+    .reduce((inner, key) => Object.getOwnPropertyDescriptor(Object(inner), key)?.value as unknown, value);
 
 describe("changedFields", () => {
   it("lists changed, added and removed fields by path", () => {
