@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
@@ -8,8 +8,9 @@ import { sendEvent } from "../../support/signing/signing.ts";
 
 afterEach(stopPrograms);
 
-describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => {
-  it("receives events, polls and answers with more clients than connections", async () => {
+it.runIf(canStartPgBouncer)(
+  "behind PgBouncer in transaction mode receives events, polls and answers with more clients than connections",
+  async () => {
     const sandbox = await makeTestSandbox();
     const { database } = sandbox;
     onTestFinished(() => sandbox.close());
@@ -59,5 +60,5 @@ describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => 
     expect(through.rows[0]?.connections).toBeLessThanOrEqual(2);
     expect(await pooler.countTransactions()).toBeGreaterThan(10);
     expect(program.output()).not.toMatch(/prepared statement|"level":"?(error|50)/);
-  });
-});
+  },
+);

@@ -31,17 +31,6 @@ const isAsked = () =>
     .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, { timeout: 60_000 })
     .toBe(1);
 
-it("refuses wrong arguments", async () => {
-  for (const wrong of [
-    [],
-    ["--from", "soon"],
-    ["--from", "P1D", "--to", "P2D"],
-    ["--from", "2062-01-01T00:00:00Z", "--to", "2063-01-01T00:00:00Z"],
-    ["--from", "P1D", "--source", "other"],
-  ])
-    expect(await run(...wrong)).toMatchObject({ code: 2, stdout: "" });
-});
-
 it("is in the audit log, says that polling is paused, and is cancelled by Ctrl-C", async () => {
   await pool.query("update mirror.sources set paused_at = now()");
   onTestFinished(async () => void (await pool.query("update mirror.sources set paused_at = null")));
