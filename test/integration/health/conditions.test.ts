@@ -14,14 +14,10 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { readHealthOnce } from "../../../src/health/health.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
-import { makePool } from "../../../src/database/database.ts";
-import { openQueue } from "../../../src/mirror/role.ts";
-import { openHealth } from "../../../src/mirror/health.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
 import { systemClock, type Clock } from "../../../src/process/clock.ts";
-import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openServedMirror } from "../../support/mirror/served.ts";
 
@@ -52,6 +48,7 @@ beforeEach(() => run(SOUND));
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
 type Said = readonly string[];
 const run = (statement: string) => database.pool.query(statement);
+const judged = (pool: Pool) => readHealthOnce({ pool, clock: systemClock, sources: [{ sourceId: "live" }] });
 /** How many calls had this outcome, as recorded after a while, perhaps of two minutes. */
 const counted = async (outcome: string) =>
   (await run(`select sum(calls)::int as calls from mirror.calls where outcome = '${outcome}'`)).rows as {
@@ -233,8 +230,7 @@ it.each<[what: string, statement: string, ...Said]>([
   ],
 ])("is judged by what happened: %s", async (_what, statement, ...said) => {
   await run(statement);
-  const sources = [{ sourceId: "live" }];
-  const { holding } = await readHealthOnce({ pool: database.pool, clock: systemClock, sources });
+  const { holding } = await judged(database.pool);
   expect(readConditions({ conditions: holding.map(({ condition }) => condition) })).toEqual(said);
 });
 
@@ -297,7 +293,6 @@ async function openSurfaces(env: Record<string, string>) {
   const whole = { ...env, PORT: String(await findFreePort()) };
   const config = loadConfig(whole, null);
   const databaseUrl = env["DATABASE_URL"] ?? "";
-  const shutdown = makeShutdown({ logger: silentLogger });
   // Makes cached readings outdated at the next check, and writes the counts of calls down at once.
   let heldBackMs = 0;
   const clock: Clock = {
@@ -305,9 +300,6 @@ async function openSurfaces(env: Record<string, string>) {
     monotonicMs: () => systemClock.monotonicMs() + heldBackMs,
     sleep: (ms, ...rest) => systemClock.sleep(ms === FLUSH_EVERY_MS ? 100 : ms, ...rest),
   };
-  const metrics = makeMetrics({ version: "0" });
-  const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics };
-  const health = openHealth({ ...deps, queue: await openQueue(deps) });
   const { url, close } = await openServedMirror({ config, databaseUrl, clock });
   const alerts: AlertMessage[] = [];
   const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
@@ -318,7 +310,6 @@ async function openSurfaces(env: Record<string, string>) {
   return {
     /** Address of the web process. */
     url,
-    health,
     /** What page, status, doctor, readiness and metrics show now, each separately. */
     async look() {
       heldBackMs += 10_000;
@@ -343,8 +334,7 @@ async function openSurfaces(env: Record<string, string>) {
     },
     /** The alerts received so far, after one more run of the alerter. */
     async tell() {
-      heldBackMs += 10_000;
-      await alert(await health.read());
+      await alert(await judged(pool));
       return alerts.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
     },
     /** The whole text of the page as a person reads it. */
@@ -354,7 +344,6 @@ async function openSurfaces(env: Record<string, string>) {
     },
     async close() {
       await close();
-      await shutdown.run("the test is over");
       await pool.end();
     },
   };

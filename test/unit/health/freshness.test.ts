@@ -19,11 +19,6 @@ describe("how far the data reaches", () => {
       "▲ Data up to 2025-11-20 09:49. The provider does not answer since 2025-11-20 09:49 (10 min 50 s).",
     ],
     [
-      "a refused key",
-      { polledThrough: ago(660), trouble: "key_refused", failingSince: ago(650) },
-      "▲ Data up to 2025-11-20 09:49. The provider refuses the API key since 2025-11-20 09:49 (10 min 50 s).",
-    ],
-    [
       "no poller",
       { polledThrough: ago(660), leader: null, leaderlessSince: ago(600) },
       "▲ Data up to 2025-11-20 09:49. No poller runs since 2025-11-20 09:50 (10 min 0 s).",

@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { diffSnapshots, redactDocument } from "../../../src/ops/orders/snapshotDiff.ts";
 
@@ -29,15 +28,10 @@ describe("the difference of two snapshots", () => {
   });
 
   it("hides the value of every field that is not declared harmless, even inside harmless ones", () => {
-    fc.assert(
-      fc.property(
-        fc.constantFrom("note", "branch.address", "status.x", "fleet.driver", "schedule"),
-        (path) => {
-          const [head = "", tail] = path.split(".");
-          const order = tail === undefined ? { [head]: "secret" } : { [head]: { [tail]: "secret" } };
-          expect(json(diffSnapshots(null, json(order)))).not.toContain("secret");
-        },
-      ),
+    const secret = "secret";
+    const inside = { branch: { address: secret }, status: { x: secret }, fleet: { driver: secret } };
+    expect(json(diffSnapshots(null, json({ ...inside, note: secret, schedule: secret })))).not.toContain(
+      secret,
     );
   });
 
