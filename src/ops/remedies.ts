@@ -84,7 +84,7 @@ const REMEDIES = {
     of: "endpoint",
     button: "Send these messages again",
     action: "retry_endpoint",
-    done: "The messages that were given up wait again; they are sent now, or once the endpoint is resumed.",
+    done: "The messages that were given up wait again; a worker that lists the endpoint sends them now, or once it is resumed.",
     apply: (pool, endpointId) => sendNow(pool, endpointId, "dead"),
   },
   "outgoing-now": {
@@ -98,7 +98,7 @@ const REMEDIES = {
     of: "endpoint",
     button: "Send a test",
     action: "test_endpoint",
-    done: "A test waits; it is sent now, or once the endpoint is resumed, and its message shows how it ends.",
+    done: "A test waits; a worker that lists the endpoint sends it now, or once it is resumed, and its message shows how it ends.",
     apply: async (pool, endpointId) => Number(await planTest(pool, endpointId)),
   },
   "outgoing-remove": {
