@@ -81,7 +81,8 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   return router;
 }
 
-const GONE = "There is no entry with that number; it may have been processed again.";
+const GONE =
+  "There is no entry with that number; it may have been processed again, or removed with its event.";
 const INCOMPLETE = "The form was incomplete; a dismissal needs a reason.";
 
 /** The rows that a form refers to: one row, or all that match up to a number. Null if it names neither. */
