@@ -6,8 +6,8 @@ import { withTimeout } from "../process/abort.ts";
 import type { QueueServer } from "./queueServer.ts";
 import { bullmq } from "./packages.ts";
 
-/** Schema of the queue's tables if the queue is in Postgres. @internal */
-export const QUEUE_SCHEMA = "bullmq";
+/** Schema of the queue's tables if the queue is in Postgres. */
+const QUEUE_SCHEMA = "bullmq";
 
 /** The version of BullMQ's own tables in Postgres. */
 export const QUEUE_VERSION = String(bullmq.LATEST_SCHEMA_VERSION);

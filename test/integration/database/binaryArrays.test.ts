@@ -41,13 +41,12 @@ it.each(Object.keys(TYPES) as ElementType[])("sends every %s, and nulls between 
 });
 
 it("sends bytes as they are", async () => {
+  const sent = [
+    Buffer.alloc(0),
+    Buffer.from([0]),
+    Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
+  ];
   const text = `select value from unnest($1::bytea[]) with ordinality as r (value, place) order by place`;
-  const bytes = fc.uint8Array().map((values) => Buffer.from(values));
-  await fc.assert(
-    fc.asyncProperty(fc.array(bytes, { minLength: 1 }), async (sent) => {
-      const { rows } = await database.pool.query<{ value: Buffer }>(text, [packByteArray(sent)]);
-      expect(rows.map(({ value }) => value)).toEqual(sent);
-    }),
-    { numRuns: 50 },
-  );
+  const { rows } = await database.pool.query<{ value: Buffer }>(text, [packByteArray(sent)]);
+  expect(rows.map(({ value }) => value)).toEqual(sent);
 });
