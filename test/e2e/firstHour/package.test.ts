@@ -12,7 +12,6 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeCaller } from "../../support/contract/contractTarget.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import { makeEmptyDatabase } from "../../support/servers/database.ts";
-import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { installPacked, MODULES, ROOT } from "../../support/programs/program.ts";
 import { createLiveOrder, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
@@ -22,7 +21,7 @@ const run = promisify(execFile);
 const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
 const tarball = await installPacked(folder, ["express", "pg"]);
 const sandbox = await makeTestSandbox();
-const mirror = await openContractMirror(sandbox.database, sandbox.url);
+const mirror = await openContractMirror(sandbox.database, sandbox);
 afterAll(async () => {
   await mirror.close();
   await sandbox.close();
@@ -58,7 +57,6 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
   const database = await makeEmptyDatabase();
   const port = String(await findFreePort());
   const url = `http://127.0.0.1:${port}`;
-  const control = makeSandboxControl(sandbox.url);
   const shop = spawn(process.execPath, ["server.mjs"], {
     cwd: folder,
     env: {
@@ -76,14 +74,12 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
   const ended = once(shop, "exit");
   onTestFinished(() => void shop.kill("SIGKILL"));
   expect(String((await once(shop.stdout, "data"))[0])).toBe("the shop is open\n");
-  await control.addWebhook({
-    organization: "sandbox",
-    mode: "live",
+  await sandbox.steer("POST", "/webhooks", {
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
   const reference = await createLiveOrder(sandbox.url);
-  await control.moveByFleet(reference);
+  await sandbox.steer("POST", `/orders/${reference}/step`);
   const read = () =>
     fetch(`${url}/v1/orders/${reference}`, { headers: { authorization: "Bearer a-token-of-the-shop" } });
   await expect.poll(async () => (await read()).status, { timeout: 60_000 }).toBe(200);

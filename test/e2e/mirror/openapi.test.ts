@@ -7,7 +7,7 @@ import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram } from "../../support/programs/program.ts";
-import { orderBody } from "../../support/providers/testSandbox.ts";
+import { orderBody, speakTo } from "../../support/providers/testSandbox.ts";
 
 const browser: Browser | undefined = await openBrowser();
 const api = describeApi();
@@ -16,7 +16,7 @@ const { database } = await openTestDatabase();
 
 const options = { port: 0, seed: 1, speed: 0, rateLimits: false };
 const sandbox = await startSandbox({ databaseUrl: database.url, ...options });
-const mirror = await openContractMirror(database, sandbox.url);
+const mirror = await openContractMirror(database, speakTo(sandbox));
 afterAll(async () => {
   await browser?.close();
   await mirror.close();

@@ -10,7 +10,6 @@ import {
   stopPrograms,
   type RunningProgram,
 } from "../../support/programs/program.ts";
-import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { createLiveOrder, makeTestSandbox, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { emptying } from "../../support/mirror/tables.ts";
@@ -115,16 +114,13 @@ it("web, worker and poller do their work with the rights of their own roles", as
   }
   expect(await query("owner", "select from mirror.feed where server = '1/1'")).toEqual([]);
   const byPoll = await createLiveOrder(sandbox.url);
-  const control = makeSandboxControl(sandbox.url);
-  await control.addWebhook({
-    organization: "sandbox",
-    mode: "live",
+  await sandbox.steer("POST", "/webhooks", {
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
   const byWebhook = await createLiveOrder(sandbox.url);
-  await control.moveByFleet(byWebhook);
-  await control.settleEvents();
+  await sandbox.steer("POST", `/orders/${byWebhook}/step`);
+  await sandbox.steer("POST", "/idle");
   /** Shown when a wait fails, as the likely cause. */
   const refused = () =>
     programs.flatMap((program) => program.output().match(/permission denied for [^"]*/g) ?? []);

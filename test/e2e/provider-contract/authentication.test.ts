@@ -4,7 +4,7 @@ import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 /** The spec, "Authentication". Orders of the other mode or of others: orders.test.ts and listOrders.test.ts. */
 const target = await openTarget();
 const { test, world } = target;
-const { reference } = (await test.client.createOrder(orderFor(world))).snapshot.fields;
+const { reference } = await test.client.createOrder(orderFor(world));
 afterAll(() => target.close());
 
 it.each<[method: string, path: string, body?: unknown]>([
@@ -32,22 +32,21 @@ it.each<[method: string, path: string, body?: unknown]>([
 });
 
 it("a refused key changes nothing", async () => {
-  const { snapshot } = await test.client.getOrder(reference);
-  expect(snapshot.fields.status).toBe("created");
+  expect((await test.client.getOrder(reference)).status).toBe("created");
 });
 
 it("the key's prefix decides the mode, and the same externalOrderId may be used in both", async () => {
   const order = orderFor(world);
-  const inTest = (await test.client.createOrder(order)).readOrder();
-  const inLive = (await target.live.client.createOrder(order)).readOrder();
+  const inTest = await test.client.createOrder(order);
+  const inLive = await target.live.client.createOrder(order);
   expect([inTest.livemode, inLive.livemode]).toEqual([false, true]);
-  const { readOrder } = await target.live.client.getOrder(order.externalOrderId ?? "");
-  expect(readOrder().reference).toBe(inLive.reference);
+  const { reference: found } = await target.live.client.getOrder(order.externalOrderId);
+  expect(found).toBe(inLive.reference);
 });
 
 it("two keys of one organization and mode see the same", async () => {
   const second = target.testSecond;
-  expect((await second.client.getOrder(reference)).snapshot.fields.reference).toBe(reference);
+  expect((await second.client.getOrder(reference)).reference).toBe(reference);
   const order = orderFor(world);
   await test.client.createOrder(order);
   const repeated = second.client.createOrder(order);

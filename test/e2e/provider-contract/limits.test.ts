@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { readRemaining } from "../../../src/provider/rateHeaders.ts";
-import { openTarget, orderFor, type Caller, type RawAnswer } from "../../support/contract/contractTarget.ts";
+import type { RawAnswer } from "../../support/contract/contractClient.ts";
+import { openTarget, orderFor, type Caller } from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.
@@ -19,7 +20,7 @@ const askMany = (count: number, ask: () => Promise<RawAnswer>) =>
 const byStatus = (answers: readonly RawAnswer[], status: number) =>
   answers.filter((answer) => answer.status === status);
 /** Advances the clock until all counters are reset. */
-const windowPasses = () => target.control.passTime(10_100);
+const windowPasses = () => target.steer("POST", "/clock", { advanceMs: 10_100 });
 
 describe("rate headers", () => {
   const LIMITS = { sustained: 200, geocoding: 100, "order-list": 20 };
@@ -115,7 +116,7 @@ describe("order-list: 20 per 10 seconds", () => {
   it("lets a request pass again once Retry-After is over", async () => {
     const refused = await list();
     expect(refused.status).toBe(429);
-    await target.control.passTime(Number(refused.headers.get("retry-after")) * 1_000);
+    await target.steer("POST", "/clock", { advanceMs: Number(refused.headers.get("retry-after")) * 1_000 });
     expect((await list()).status).toBe(200);
   });
 
@@ -125,7 +126,7 @@ describe("order-list: 20 per 10 seconds", () => {
     await askMany(20, list);
     const early = await askMany(8, list);
     const waits = early.map(({ headers }) => Number(headers.get("retry-after")));
-    await target.control.passTime(Math.max(...waits) * 1_000);
+    await target.steer("POST", "/clock", { advanceMs: Math.max(...waits) * 1_000 });
     const next = await askMany(20, list);
     const passed = byStatus(next, 200).length;
     expect(passed).toBeGreaterThan(0);

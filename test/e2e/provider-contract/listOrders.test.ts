@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import type { WireOrder } from "../../../src/wire/order.ts";
-import type { ListOrdersQuery } from "../../support/contract/contractClient.ts";
+import type { ListOrdersQuery, ShownOrder } from "../../support/contract/contractClient.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */
 /** More than a default page, at two branches, some in later statuses. In the sequence of creation. */
-let made: WireOrder[];
+let made: ShownOrder[];
 
 const ORDERS = 55;
 const SECOND = 1_000_000_000n;
@@ -17,36 +16,34 @@ beforeAll(async () => {
   made = [];
   for (let index = 0; index < ORDERS; index += 1) {
     const branch = index % 5 === 0 ? world.secondBranch : world.branch;
-    const { snapshot } = await test.client.createOrder(orderFor(world, { branch }));
-    const { reference } = snapshot.fields;
+    const { reference } = await test.client.createOrder(orderFor(world, { branch }));
     if (index % 11 === 0) await advanceTo(reference, "picked_up");
     else if (index % 11 === 1) await test.client.cancelOrder(reference);
-    made.push((await test.client.getOrder(reference)).readOrder());
+    made.push(await test.client.getOrder(reference));
   }
 });
 afterAll(() => target.close());
 
 async function advanceTo(reference: string, status: string): Promise<void> {
   for (let steps = 0; steps < 10; steps += 1) {
-    const { snapshot } = await target.test.client.advanceTestOrder(reference);
-    if (snapshot.fields.status === status) return;
+    if ((await target.test.client.advanceTestOrder(reference)).status === status) return;
   }
   throw new Error(`the order never reached ${status}`);
 }
 
-async function list(query: ListOrdersQuery): Promise<WireOrder[]> {
-  const orders: WireOrder[] = [];
+async function list(query: ListOrdersQuery): Promise<ShownOrder[]> {
+  const orders: ShownOrder[] = [];
   for (let offset = 0; ; offset += 200) {
-    const page = (await target.test.client.listOrders({ limit: 200, ...query, offset })).readOrders();
+    const page = await target.test.client.listOrders({ limit: 200, ...query, offset });
     orders.push(...page.data);
     if (!page.hasMore) return orders;
   }
 }
 
-const references = (orders: readonly WireOrder[]) => orders.map(({ reference }) => reference).sort();
+const references = (orders: readonly ShownOrder[]) => orders.map(({ reference }) => reference).sort();
 const listReferences = async (query: ListOrdersQuery) => references(await list(query));
-const madeWhere = (test: (order: WireOrder) => boolean) => references(made.filter(test));
-const planned = (order: WireOrder, field: "pickupTime" | "deliveryTime") => parseInstant(order[field] ?? "");
+const madeWhere = (test: (order: ShownOrder) => boolean) => references(made.filter(test));
+const planned = (order: ShownOrder, field: "pickupTime" | "deliveryTime") => parseInstant(order[field] ?? "");
 const refused = (answer: { status: number }) => answer.status >= 400 && answer.status < 500;
 
 describe("the response of GET /v1/orders", () => {
@@ -60,9 +57,9 @@ describe("the response of GET /v1/orders", () => {
     const since = parseInstant(made[0]!.updatedAt);
     const period = { updatedSince: since, updatedUntil: since + 3_600n * SECOND };
     const answer = await target.test.client.listOrders({ ...period, limit: 200 });
-    for (const { value } of answer.elements) expect(value).not.toHaveProperty("request_id");
+    for (const order of answer.data) expect(order).not.toHaveProperty("request_id");
     const first = made[0]!;
-    const listed = answer.readOrders().data.find(({ reference }) => reference === first.reference);
+    const listed = answer.data.find(({ reference }) => reference === first.reference);
     const { request_id: _, ...read } = (await target.test.ask("GET", `/v1/orders/${first.reference}`)).body;
     expect(listed).toEqual(read);
   });
@@ -73,10 +70,10 @@ describe("the response of GET /v1/orders", () => {
 
   it("has no order of the other mode, or of another organization", async () => {
     const { live, other } = target;
-    const { reference } = (await live.client.createOrder(orderFor(target.world))).readOrder();
-    expect(references((await live.client.listOrders({})).readOrders().data)).toEqual([reference]);
+    const { reference } = await live.client.createOrder(orderFor(target.world));
+    expect(references((await live.client.listOrders({})).data)).toEqual([reference]);
     expect(await listReferences({})).not.toContain(reference);
-    expect((await other.client.listOrders({})).readOrders().data).toEqual([]);
+    expect((await other.client.listOrders({})).data).toEqual([]);
   });
 });
 
@@ -84,14 +81,14 @@ describe("limit and offset", () => {
   it("default to 50 and 0", async () => {
     const page = await target.test.client.listOrders({});
     expect(page).toMatchObject({ limit: 50, offset: 0, hasMore: true });
-    expect(page.elements).toHaveLength(50);
+    expect(page.data).toHaveLength(50);
   });
 
   it("reach every order exactly once, and hasMore marks the end", async () => {
     const seen: string[] = [];
     for (let offset = 0; offset < 1_000; offset += 7) {
       const page = await target.test.client.listOrders({ limit: 7, offset });
-      const { data } = page.readOrders();
+      const { data } = page;
       expect(page).toMatchObject({ limit: 7, offset });
       expect(data.length === 7 || !page.hasMore).toBe(true);
       seen.push(...references(data));
@@ -104,14 +101,14 @@ describe("limit and offset", () => {
   it("hasMore is false when the page ends with the last order", async () => {
     const total = (await list({})).length;
     const last = await target.test.client.listOrders({ limit: 5, offset: total - 5 });
-    expect([last.elements.length, last.hasMore]).toEqual([5, false]);
+    expect([last.data.length, last.hasMore]).toEqual([5, false]);
     const before = await target.test.client.listOrders({ limit: 5, offset: total - 6 });
-    expect([before.elements.length, before.hasMore]).toEqual([5, true]);
+    expect([before.data.length, before.hasMore]).toEqual([5, true]);
   });
 
   it("beyond the end give an empty page", async () => {
     const page = await target.test.client.listOrders({ offset: 1_000_000 });
-    expect([page.elements, page.hasMore]).toEqual([[], false]);
+    expect([page.data, page.hasMore]).toEqual([[], false]);
   });
 
   it("allow 200 orders, but no more", async () => {

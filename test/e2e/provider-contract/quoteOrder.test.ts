@@ -1,6 +1,12 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { countOrders, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
+import {
+  clockNow,
+  countOrders,
+  openTarget,
+  orderFor,
+  orderTo,
+} from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
 const target = await openTarget();
@@ -15,7 +21,7 @@ describe("POST /v1/orders/quote", () => {
     expect(quote.request_id).not.toBe("");
     expect(quote.schedule.mode).toBe("asap");
     const { pickupTime, deliveryTime } = quote.schedule.resolved;
-    expect(parseInstant(pickupTime)).toBeGreaterThan(test.client.providerClock.providerNow());
+    expect(parseInstant(pickupTime)).toBeGreaterThan(clockNow());
     expect(parseInstant(deliveryTime)).toBeGreaterThan(parseInstant(pickupTime));
   });
 
@@ -39,21 +45,21 @@ describe("POST /v1/orders/quote", () => {
 
   it("stores nothing, whether it succeeds or is refused", async () => {
     const { world, test } = target;
-    const since = target.test.client.providerClock.providerNow();
+    const since = clockNow();
     const before = await countOrders(target.test, since);
     const order = orderFor(world);
     await test.client.quoteOrder(order);
     const refused = orderTo(world, world.addresses.notFound, { externalOrderId: order.externalOrderId });
     await expect(test.client.quoteOrder(refused)).rejects.toMatchObject({ code: "address_not_found" });
     expect(await countOrders(target.test, since)).toBe(before);
-    await expect(test.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({ status: 404 });
+    await expect(test.client.getOrder(order.externalOrderId)).rejects.toMatchObject({ status: 404 });
   });
 
   it("records no charge, even with a live key", async () => {
-    const { world, live, control } = target;
-    const before = await control.figures("sandbox");
+    const { world, live } = target;
+    const before = await target.figures("sandbox");
     await live.client.quoteOrder(orderFor(world));
-    const after = await control.figures("sandbox");
+    const after = await target.figures("sandbox");
     expect({ orders: after.orders, charges: after.charges }).toEqual({
       orders: before.orders,
       charges: before.charges,
@@ -79,7 +85,7 @@ describe("POST /v1/orders/quote", () => {
     const [quoted, agreed] = await compare(async () => {
       const order = orderFor(target.world);
       const { schedule } = await client.quoteOrder(order);
-      return [schedule.resolved, (await client.createOrder(order)).readOrder().schedule.resolved];
+      return [schedule.resolved, (await client.createOrder(order)).schedule.resolved];
     });
     expect(quoted).toEqual(agreed);
   });

@@ -8,10 +8,10 @@ import { openTarget, orderFor, orderTo, type Caller } from "../../support/contra
 const target = await openTarget();
 afterAll(() => target.close());
 afterEach(async () => {
-  await target.control.setPlan("sandbox", "advanced");
-  await target.control.setPlan("standard", "standard");
-  await target.control.setSubscription("sandbox", "active");
-  await target.control.setSubscription("standard", "active");
+  await target.steer("POST", "/organizations/sandbox", { plan: "advanced" });
+  await target.steer("POST", "/organizations/standard", { plan: "standard" });
+  await target.steer("POST", "/organizations/sandbox", { subscription: "active" });
+  await target.steer("POST", "/organizations/standard", { subscription: "active" });
 });
 
 const WARNING = "service-subscription-state";
@@ -20,8 +20,8 @@ const WARNING = "service-subscription-state";
 const makeOrders = () =>
   Promise.all(
     Array.from({ length: 4 }, async () => {
-      const { snapshot } = await target.test.client.createOrder(orderFor(target.world));
-      return snapshot.fields.reference;
+      const { reference } = await target.test.client.createOrder(orderFor(target.world));
+      return reference;
     }),
   );
 /** Everything except creations and quotes. */
@@ -56,8 +56,8 @@ describe("test mode", () => {
   });
 
   it("records no charge, and a live order records one", async () => {
-    const { world, test, live, control } = target;
-    const charges = async () => (await control.figures("sandbox")).charges;
+    const { world, test, live } = target;
+    const charges = async () => (await target.figures("sandbox")).charges;
     const before = await charges();
     await test.client.createOrder(orderFor(world));
     expect(await charges()).toBe(before);
@@ -72,7 +72,7 @@ describe("test mode", () => {
 
 describe("prerequisites of creating orders", () => {
   it("a plan", async () => {
-    await target.control.setPlan("sandbox", "none");
+    await target.steer("POST", "/organizations/sandbox", { plan: "none" });
     const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world));
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.status).toBeLessThan(500);
@@ -81,7 +81,7 @@ describe("prerequisites of creating orders", () => {
   it("a branch whose main address has coordinates", async () => {
     const branch = target.world.secondBranch;
     await target.test.client.createOrder(orderFor(target.world, { branch }));
-    await target.control.unlocateBranch(branch);
+    await target.steer("POST", `/branches/${branch}`, { located: false });
     const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world, { branch }));
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.status).toBeLessThan(500);
@@ -92,10 +92,9 @@ describe("plans", () => {
   it("Standard creates, reads, lists, changes and cancels orders, checks addresses and lists branches, in test mode", async () => {
     const { world, standard } = target;
     const branch = world.standardBranch;
-    const { snapshot } = await standard.client.createOrder(orderFor(world, { branch }));
-    const { reference } = snapshot.fields;
+    const { reference } = await standard.client.createOrder(orderFor(world, { branch }));
     await standard.client.getOrder(reference);
-    expect((await standard.client.listOrders({})).elements.length).toBeGreaterThan(0);
+    expect((await standard.client.listOrders({})).data.length).toBeGreaterThan(0);
     await standard.client.advanceTestOrder(reference);
     await standard.client.cancelOrder(reference);
     await standard.client.validateAddress(world.addresses.valid);
@@ -103,24 +102,27 @@ describe("plans", () => {
   });
 
   it("are checked for each request", async () => {
-    const { world, standard, control } = target;
+    const { world, standard } = target;
     const order = orderFor(world, { branch: world.standardBranch });
     await expect(standard.client.quoteOrder(order)).rejects.toMatchObject({ code: "feature_not_available" });
-    await control.setPlan("standard", "advanced");
+    await target.steer("POST", "/organizations/standard", { plan: "advanced" });
     expect((await standard.client.quoteOrder(order)).schedule.mode).toBe("asap");
-    await control.setPlan("standard", "standard");
+    await target.steer("POST", "/organizations/standard", { plan: "standard" });
     await expect(standard.client.quoteOrder(order)).rejects.toMatchObject({ code: "feature_not_available" });
   });
 });
 
 it("subscription past_due works as active, with a warning header only then, and only on creation and quote", async () => {
-  const { world, test, live, control } = target;
-  expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBeNull();
-  expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBeNull();
-  await control.setSubscription("sandbox", "past_due");
-  expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
-  expect((await live.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
-  expect((await test.client.quoteOrder(orderFor(world))).subscriptionState).toBe("past_due");
+  const { world, test, live } = target;
+  const warnings = async () => {
+    const asked = [test, live].flatMap(({ ask }) =>
+      ["/v1/orders", "/v1/orders/quote"].map((path) => ask("POST", path, orderFor(world))),
+    );
+    return (await Promise.all(asked)).map(({ headers }) => headers.get(WARNING));
+  };
+  expect(await warnings()).toEqual([null, null, null, null]);
+  await target.steer("POST", "/organizations/sandbox", { subscription: "past_due" });
+  expect(await warnings()).toEqual(["past_due", "past_due", "past_due", "past_due"]);
   for (const [name, answer] of Object.entries(await askEverything(await makeOrders()))) {
     expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
   }
@@ -128,15 +130,15 @@ it("subscription past_due works as active, with a warning header only then, and 
 
 describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription) => {
   it("refuses creation with 402 subscription_inactive, in both modes, and stores nothing", async () => {
-    const { world, test, live, control } = target;
-    await control.setSubscription("sandbox", subscription);
+    const { world, test, live } = target;
+    await target.steer("POST", "/organizations/sandbox", { subscription });
     for (const caller of [test, live]) {
       const order = orderFor(world);
       await expect(caller.client.createOrder(order)).rejects.toMatchObject({
         status: 402,
         code: "subscription_inactive",
       });
-      await expect(caller.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({
+      await expect(caller.client.getOrder(order.externalOrderId)).rejects.toMatchObject({
         status: 404,
       });
     }
@@ -144,7 +146,7 @@ describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription)
 
   it("still allows reading, listing, changing, cancelling and advancing, without the header", async () => {
     const orders = await makeOrders();
-    await target.control.setSubscription("sandbox", subscription);
+    await target.steer("POST", "/organizations/sandbox", { subscription });
     for (const [name, answer] of Object.entries(await askEverything(orders))) {
       expect([name, answer.status, answer.headers.get(WARNING)]).toEqual([name, 200, null]);
     }
@@ -156,9 +158,9 @@ describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription)
 it.each(["advanced", "standard"] as const)(
   "a quote on an unpaid subscription is 402 on the %s plan, not 403",
   async (plan) => {
-    const { world, test, control } = target;
-    await control.setPlan("sandbox", plan);
-    await control.setSubscription("sandbox", "unpaid");
+    const { world, test } = target;
+    await target.steer("POST", "/organizations/sandbox", { plan });
+    await target.steer("POST", "/organizations/sandbox", { subscription: "unpaid" });
     await expect(test.client.quoteOrder(orderFor(world))).rejects.toMatchObject({
       status: 402,
       code: "subscription_inactive",

@@ -27,7 +27,7 @@ for (const branch of ["centrum", "utrecht", "rotterdam"]) {
 }
 for (let made = 0; made < 4; made += 1) await order("POST", "/v1/orders", { body: orderBody() });
 const { json: testOrder } = await order("POST", "/v1/orders", { key: TEST, body: orderBody() });
-const mirror = await openContractMirror(database, sandbox.url);
+const mirror = await openContractMirror(database, speakTo(sandbox));
 for (const [sourceId, key] of [
   ["live", LIVE],
   ["test", TEST],

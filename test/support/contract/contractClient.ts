@@ -1,20 +1,9 @@
 import { z } from "zod";
 import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import { readOrderResponse, readPage } from "../../../src/wire/order.ts";
-import type { addressSchema, createOrderSchema, updateOrderSchema } from "../../../src/wire/api.ts";
-import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
-import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
-import { makeProviderClock } from "../../../src/provider/providerClock.ts";
-import { makeRetrying, makeTransport, type RequestOptions } from "../../../src/provider/transport.ts";
-
-/** The bodies that the suite sends, with the fields that the product knows. */
-export type WireAddress = z.infer<typeof addressSchema>;
-export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
-type UpdateOrderRequest = z.infer<typeof updateOrderSchema>;
 
 /*
- * Bodies as strict as the spec shows them, written from the spec and not from `src/wire`, so that a misreading there
- * fails the contract suite instead of being shared by it.
+ * Bodies as strict as the spec shows them, and requests as it describes them, written from the spec and not from
+ * `src/wire` or `src/provider`, so that a misreading there fails the contract suite instead of being shared by it.
  */
 const named = z.looseObject({ name: z.string() });
 const coded = z.looseObject({ code: z.string(), name: z.string() });
@@ -46,14 +35,6 @@ const orderPage = z.looseObject({
   offset: z.int(),
   ...requested,
 });
-const branch = z.looseObject({
-  id: z.string(),
-  reference: z.string().nullable(),
-  name: z.string(),
-  address,
-  routesTo: z.looseObject({ fleet: named, zone: coded }).nullable(),
-  connectedZones: z.array(coded.extend({ isPrimary: z.boolean() })),
-});
 const quote = z.looseObject({ fleet: named, zone: coded, distance: z.number(), schedule, ...requested });
 const addressCheck = z.discriminatedUnion("valid", [
   z.looseObject({
@@ -70,6 +51,22 @@ const addressCheck = z.discriminatedUnion("valid", [
   }),
 ]);
 
+const branchPage = z.looseObject({
+  data: z.array(
+    z.looseObject({
+      id: z.string(),
+      reference: z.string().nullable(),
+      name: z.string(),
+      address,
+      routesTo: z.looseObject({ fleet: named, zone: coded }).nullable(),
+      connectedZones: z.array(coded.extend({ isPrimary: z.boolean() })),
+    }),
+  ),
+  hasMore: z.boolean(),
+  ...requested,
+});
+export type ShownOrder = z.infer<typeof order>;
+
 /** Filters of GET /v1/orders. */
 export type ListOrdersQuery = Partial<
   Record<
@@ -80,64 +77,43 @@ export type ListOrdersQuery = Partial<
     Record<"limit" | "offset", number>
 > & { readonly sort?: "updatedAt" | "pickupTime" };
 
-export type ContractClient = ReturnType<typeof makeContractClient>;
+/** An answer with the refusal's code, wherever the body has it; undefined for a success. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown>;
+  readonly code: string | undefined;
+}
 
-/** A client with every endpoint of the spec. Writes are sent once, and again only after a short 429. */
-export function makeContractClient(deps: ProviderClientDeps) {
-  const providerClock = makeProviderClock(deps.clock);
-  const send = makeRetrying({ send: makeTransport({ ...deps, providerClock }), clock: deps.clock });
-  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
-  const stateOf = ({ headers }: ProviderAnswer) => headers.get("service-subscription-state");
-  const ask = async (request: ProviderRequest, options: RequestOptions = {}) => {
-    const answer = await send(request, options);
-    const { requestedAt, requestId, text, value } = answer;
-    return {
-      snapshot: readOrderResponse(text),
-      requestedAt,
-      requestId,
-      subscriptionState: stateOf(answer),
-      /** Throws a ZodError where the order deviates from the spec. */
-      readOrder: () => orderAnswer.parse(value),
-    };
+/** `path` with query; `body` as JSON. */
+export type Ask = (method: string, path: string, body?: unknown) => Promise<RawAnswer>;
+
+/** Makes every endpoint of the spec. Each rejects with status and code of a refusal, and with a ZodError of a deviation. */
+export function makeContractClient(ask: Ask) {
+  const call = async <Schema extends z.ZodType>(
+    schema: Schema,
+    ...[method, path, sent]: Parameters<Ask>
+  ): Promise<z.infer<Schema>> => {
+    const { status, code, body } = await ask(method, path, sent);
+    if (status < 300) return schema.parse(body);
+    throw Object.assign(new Error(`${method} ${path}: ${status} ${code}`), { status, code });
   };
-  const bytesOf = (body: object) => new TextEncoder().encode(JSON.stringify(body));
-  const read = { method: "GET", safe: true } as const;
-  const write = { method: "POST", policy: "sustained", safe: false } as const;
-  const geocode = { method: "POST", policy: "geocoding", safe: true } as const;
-  const client = makeProviderClient(deps);
+  const orders = (name: string) => `/v1/orders/${encodeURIComponent(name)}`;
   return {
-    ...client,
-    providerClock,
-    async listBranches() {
-      const page = await client.listBranches();
-      return { ...page, data: z.array(branch).parse(page.data) };
-    },
-    createOrder: (body: CreateOrderRequest) =>
-      ask({ ...write, route: "/v1/orders", policy: "geocoding", bytes: bytesOf(body) }),
-    cancelOrder: (reference: string, options?: RequestOptions) =>
-      ask({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
-    updateOrder: (reference: string, body: UpdateOrderRequest) =>
-      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, bytes: bytesOf(body) }),
-    advanceTestOrder: (reference: string) =>
-      ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }),
-    getOrder: (reference: string, options?: RequestOptions) =>
-      ask({ ...read, route: "/v1/orders/{reference}", policy: "sustained", reference }, options),
-    async listOrders(filters: ListOrdersQuery, options: RequestOptions = {}) {
+    createOrder: (body: object) => call(orderAnswer, "POST", "/v1/orders", body),
+    getOrder: (name: string) => call(orderAnswer, "GET", orders(name)),
+    updateOrder: (name: string, body: object) => call(orderAnswer, "PATCH", orders(name), body),
+    cancelOrder: (name: string) => call(orderAnswer, "POST", `${orders(name)}/cancel`),
+    advanceTestOrder: (name: string) =>
+      call(orderAnswer, "POST", `/v1/test/orders/${encodeURIComponent(name)}/advance`),
+    quoteOrder: (body: object) => call(quote, "POST", "/v1/orders/quote", body),
+    validateAddress: (body: object) => call(addressCheck, "POST", "/v1/addresses/validate", body),
+    listBranches: () => call(branchPage, "GET", "/v1/branches"),
+    listOrders: (filters: ListOrdersQuery = {}) => {
       const query = new URLSearchParams();
       for (const [name, value] of Object.entries(filters))
-        if (value !== undefined)
-          query.set(name, typeof value === "bigint" ? formatInstant(value) : String(value));
-      const answer = await send({ ...read, route: "/v1/orders", policy: "order-list", query }, options);
-      const { requestedAt, requestId, value } = answer;
-      return { ...readPage(answer), requestedAt, requestId, readOrders: () => orderPage.parse(value) };
-    },
-    async quoteOrder(body: CreateOrderRequest) {
-      const answer = await send({ ...geocode, route: "/v1/orders/quote", bytes: bytesOf(body) }, {});
-      return { ...quote.parse(answer.value), subscriptionState: stateOf(answer) };
-    },
-    async validateAddress(body: WireAddress) {
-      const answer = await send({ ...geocode, route: "/v1/addresses/validate", bytes: bytesOf(body) }, {});
-      return addressCheck.parse(answer.value);
+        query.set(name, typeof value === "bigint" ? formatInstant(value) : String(value));
+      return call(orderPage, "GET", `/v1/orders?${query.toString()}`);
     },
   };
 }

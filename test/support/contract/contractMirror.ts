@@ -1,17 +1,13 @@
 import { expect, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { recordBranches } from "../../../src/sources/recordBranches.sql.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import { systemClock } from "../../../src/process/clock.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
-import { keyOf } from "../../../src/config/sources.ts";
-import { silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { rawElements, rawMember } from "../../../src/wire/rawJson.ts";
 import type { Keys } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { openServedMirror } from "../mirror/served.ts";
-import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
+import { speakTo, type TestSandbox } from "../providers/testSandbox.ts";
 
 const SOURCES = {
   live: { mode: "live", organization: "sandbox", apiKey: "dos_live_sandbox" },
@@ -41,7 +37,10 @@ const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).to
  * Web and worker as composed for users, without a poller: everything that the suite reads came by a write or an event.
  * Branches, which a poller reads once an hour, are read after the control has changed something.
  */
-export async function openContractMirror(database: TestDatabase, sandboxUrl: string) {
+export async function openContractMirror(
+  database: TestDatabase,
+  { url: sandboxUrl, steer }: Pick<TestSandbox, "url" | "steer">,
+) {
   const sources = Object.entries(SOURCES).map(([sourceId, source]): SourceConfig => ({
     ...source,
     sourceId,
@@ -57,24 +56,16 @@ export async function openContractMirror(database: TestDatabase, sandboxUrl: str
     writeThrough: true,
   };
   const web = await openServedMirror({ config, databaseUrl: database.url }, { worker: true });
-  const control = makeSandboxControl(sandboxUrl);
   for (const { organization, mode, sourceId } of sources) {
     if (organization === "standard") continue;
     const url = `${web.url}/webhooks/${sourceId}`;
-    await control.addWebhook({
-      organization: organization as "sandbox",
-      mode,
-      url,
-      secret: secretOf(sourceId),
-      name: "mirror",
-    });
+    await steer("POST", "/webhooks", { organization, mode, url, secret: secretOf(sourceId), name: "mirror" });
   }
-  const clients = sources.map((source) => ({ ...source, client: makeClient(source) }));
   const catchUp = async () => {
-    await control.settleEvents();
+    await steer("POST", "/idle");
     // Also called where no test is running, which expect.poll refuses.
     await vi.waitFor(async () => expect(await countPending(database)).toBe(0), { timeout: 60_000 });
-    for (const { sourceId, client } of clients) await readBranches(database, { sourceId, client });
+    for (const source of sources) await readBranches(database, source);
   };
   await catchUp();
   return {
@@ -82,21 +73,13 @@ export async function openContractMirror(database: TestDatabase, sandboxUrl: str
     /** Tokens in place of the keys. */
     keys: KEYS,
     /** Resolves once the mirror has its changes, too, by an event or a read. */
-    control: followedBy(control, catchUp),
+    steer: async (...request: Parameters<typeof steer>) => {
+      const result: unknown = await steer(...request);
+      await catchUp();
+      return result as Awaited<ReturnType<typeof steer>>;
+    },
     close: () => web.close(),
   };
-}
-
-function makeClient(source: SourceConfig) {
-  const { baseUrl } = source;
-  const budget = makeBudget({ clock: systemClock });
-  return makeProviderClient({
-    baseUrl,
-    apiKey: keyOf(source),
-    budget,
-    clock: systemClock,
-    logger: silentLogger,
-  });
 }
 
 async function countPending({ pool }: TestDatabase): Promise<number> {
@@ -104,34 +87,15 @@ async function countPending({ pool }: TestDatabase): Promise<number> {
   return Number(rows[0]?.count);
 }
 
-async function readBranches(
-  { pool }: TestDatabase,
-  { sourceId, client }: { sourceId: string; client: ReturnType<typeof makeClient> },
-): Promise<void> {
+async function readBranches({ pool }: TestDatabase, source: SourceConfig): Promise<void> {
+  const { sourceId, baseUrl, apiKey: key } = source;
+  const listed = await speakTo({ url: baseUrl }).ask("GET", "/v1/branches", { key });
   // A plan without the API has no list of branches either.
-  const listed = await client.listBranches().catch(() => undefined);
-  if (listed === undefined) return;
+  if (listed.status !== 200) return;
   const holder = crypto.randomUUID();
-  const lease = await acquireLease(pool, {
-    name: `branches of ${sourceId} for ${holder}`,
-    holder,
-    ttlMs: 60_000,
-  });
+  const name = `branches of ${sourceId} for ${holder}`;
+  const lease = await acquireLease(pool, { name, holder, ttlMs: 60_000 });
   if (lease === undefined) throw new Error("nobody else takes this lease");
-  await recordBranches(pool, lease, { sourceId, raws: listed.raws, ageMs: 0 });
-}
-
-/** Every function of `control`, and `then` after it. */
-function followedBy(control: SandboxControl, then: () => Promise<void>): SandboxControl {
-  const entries = Object.entries(control) as [string, (...given: unknown[]) => Promise<unknown>][];
-  return Object.fromEntries(
-    entries.map(([name, act]) => [
-      name,
-      async (...given: unknown[]) => {
-        const result = await act(...given);
-        await then();
-        return result;
-      },
-    ]),
-  ) as unknown as SandboxControl;
+  const raws = rawElements(rawMember(listed.text, "data") ?? "[]");
+  await recordBranches(pool, lease, { sourceId, raws, ageMs: 0 });
 }

@@ -1,33 +1,8 @@
-import { makeTestSandbox } from "../providers/testSandbox.ts";
-import { addSeconds, type Instant } from "../../../src/domain/order/instant.ts";
-import { UNLIMITED } from "../../../src/provider/budget.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { makeTestSandbox, speakTo } from "../providers/testSandbox.ts";
+import { addSeconds, instantFromMillis, type Instant } from "../../../src/domain/order/instant.ts";
 import { type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import {
-  makeContractClient,
-  type ContractClient,
-  type CreateOrderRequest,
-  type WireAddress,
-} from "./contractClient.ts";
+import { makeContractClient, type Ask } from "./contractClient.ts";
 import { openContractMirror } from "./contractMirror.ts";
-import { makeSandboxControl } from "../providers/sandboxControl.ts";
-
-/** One key: the typed client, and plain HTTP for what the types do not allow. */
-export interface Caller {
-  readonly apiKey: string;
-  readonly client: ContractClient;
-  /** `path` with query; `body` as JSON. */
-  ask(method: string, path: string, body?: unknown): Promise<RawAnswer>;
-}
-
-export interface RawAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: Record<string, unknown>;
-  /** The refusal's code, wherever the body has it; undefined for a success. */
-  readonly code: string | undefined;
-}
 
 const KEYS = {
   live: "dos_live_sandbox",
@@ -72,9 +47,10 @@ export async function openTarget(options: Partial<SandboxOptions> = {}) {
   const sandbox = await makeTestSandbox(options);
   const mirror =
     process.env["CONTRACT_TARGET"] === "mirror"
-      ? await openContractMirror(sandbox.database, sandbox.url)
+      ? await openContractMirror(sandbox.database, sandbox)
       : undefined;
   const { url: baseUrl, keys } = mirror ?? { url: sandbox.url, keys: KEYS };
+  const { steer } = mirror ?? sandbox;
   const as = (apiKey: string | null) => makeCaller(baseUrl, apiKey);
   return {
     baseUrl,
@@ -89,8 +65,15 @@ export async function openTarget(options: Partial<SandboxOptions> = {}) {
     standard: as(keys.standardTest),
     /** Any key, also a wrong one; null sends none. */
     as,
-    /** What the dashboard and the fleet would do. */
-    control: mirror?.control ?? makeSandboxControl(sandbox.url),
+    /** Does what the dashboard and the fleet would do. */
+    steer,
+    /** What an organization would be charged for. */
+    async figures(organization: string): Promise<Record<"orders" | "charges" | "searches", number>> {
+      const { organizations } = await steer("GET", "/state");
+      return organizations.find(
+        ({ organizationId }: { organizationId: string }) => organizationId === organization,
+      );
+    },
     async close() {
       await mirror?.close();
       await sandbox.close();
@@ -99,38 +82,19 @@ export async function openTarget(options: Partial<SandboxOptions> = {}) {
 }
 export type ContractTarget = Awaited<ReturnType<typeof openTarget>>;
 
-export function makeCaller(baseUrl: string, apiKey: string | null): Caller {
-  return {
-    apiKey: apiKey ?? "",
-    client: makeContractClient({
-      baseUrl,
-      apiKey: apiKey === null || apiKey === "" ? "none" : apiKey,
-      // The sandbox of most files does not count, although its headers name the limits.
-      budget: UNLIMITED,
-      clock: systemClock,
-      logger: silentLogger,
-    }),
-    async ask(method, path, body) {
-      const response = await fetch(baseUrl + path, {
-        method,
-        headers: {
-          ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        redirect: "manual",
-      });
-      const answer = (await response.json()) as Record<string, unknown>;
-      return { status: response.status, headers: response.headers, body: answer, code: readCode(answer) };
-    },
-  };
-}
+/** One key: `ask` for what the spec does not allow, and `client` for the rest. */
+export type Caller = ReturnType<typeof makeCaller>;
 
-/** Assumed: the code is in `error.code`; the spec does not show the body. */
-function readCode(body: Record<string, unknown>): string | undefined {
-  const { error } = body;
-  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
+export function makeCaller(baseUrl: string, apiKey: string | null) {
+  const ask: Ask = async (method, path, body) => {
+    const headers = body === undefined ? {} : { "content-type": "application/json" };
+    const options = { key: apiKey, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
+    const answer = await speakTo({ url: baseUrl }).ask(method, path, options);
+    // Assumed: the code is in `error.code`; the spec does not show the body.
+    const code: unknown = answer.json.error?.code;
+    return { ...answer, body: answer.json, code: typeof code === "string" ? code : undefined };
+  };
+  return { apiKey: apiKey ?? "", ask, client: makeContractClient(ask) };
 }
 
 let madeIds = 0;
@@ -142,7 +106,10 @@ export function freshId(): string {
 }
 
 /** A body for POST /v1/orders that is accepted unchanged. */
-export function orderFor(world: World, fields: Partial<CreateOrderRequest> = {}): CreateOrderRequest {
+export function orderFor(
+  world: World,
+  fields: { externalOrderId?: string; branch?: string; zoneCode?: string } = {},
+) {
   return {
     externalOrderId: freshId(),
     branch: world.branch,
@@ -153,17 +120,18 @@ export function orderFor(world: World, fields: Partial<CreateOrderRequest> = {})
 }
 
 /** The same with another delivery address. */
-export function orderTo(world: World, address: WireAddress, fields: Partial<CreateOrderRequest> = {}) {
-  return orderFor(world, { ...fields, customer: { firstName: "Ada", phone: "+31 6 1234 5678", address } });
+export function orderTo(world: World, address: object, fields: Parameters<typeof orderFor>[1] = {}) {
+  const order = orderFor(world, fields);
+  return { ...order, customer: { ...order.customer, address } };
 }
+
+/** The instant by this machine's clock, which is the sandbox's. */
+export const clockNow = (): Instant => instantFromMillis(Date.now());
 
 /** The number of orders that changed since `since`; in a sequential suite, those that it created. */
 export async function countOrders({ client }: Caller, since: Instant): Promise<number> {
-  const { elements, hasMore } = await client.listOrders({
-    updatedSince: since,
-    updatedUntil: addSeconds(since, 3_600),
-    limit: 200,
-  });
+  const period = { updatedSince: since, updatedUntil: addSeconds(since, 3_600) };
+  const { data, hasMore } = await client.listOrders({ ...period, limit: 200 });
   if (hasMore) throw new Error("more than 200 orders changed during one test");
-  return elements.length;
+  return data.length;
 }

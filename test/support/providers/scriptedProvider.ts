@@ -2,7 +2,8 @@ import { makeOrder } from "../mirror/orders.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
-import { makeContractClient } from "../contract/contractClient.ts";
+import { makeProviderClock } from "../../../src/provider/providerClock.ts";
+import { makeRetrying, makeTransport, type RequestOptions } from "../../../src/provider/transport.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { listenHere } from "../http/serve.ts";
@@ -104,8 +105,16 @@ export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: s
     deadlineMs: 10_000,
     ...deps,
   };
-  const { createOrder, cancelOrder } = makeContractClient(given);
-  return { ...makeProviderClient(given), createOrder, cancelOrder };
+  const providerClock = makeProviderClock(given.clock);
+  const send = makeRetrying({ send: makeTransport({ ...given, providerClock }), clock: given.clock });
+  const write = { method: "POST", policy: "sustained", safe: false } as const;
+  return {
+    ...makeProviderClient(given),
+    createOrder: (body: object) =>
+      send({ ...write, route: "/v1/orders", bytes: Buffer.from(JSON.stringify(body)) }, {}),
+    cancelOrder: (reference: string, options: RequestOptions = {}) =>
+      send({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
+  };
 }
 
 /** Sleeps a hundredth of the time. */

@@ -44,8 +44,8 @@ export async function makeTestSandbox(options: Partial<SandboxOptions> = {}) {
   };
 }
 
-/** For a sandbox that a test started itself. */
-export function speakTo(sandbox: Sandbox) {
+/** For a sandbox that a test started itself, or for a mirror. */
+export function speakTo<Started extends Pick<Sandbox, "url">>(sandbox: Started) {
   const { url } = sandbox;
   /** One request to the provider's interface; `key` null sends none, the default is the live key. */
   const ask = async (
