@@ -8,6 +8,7 @@ import { receiveEvents } from "../../support/providers/testSandbox.ts";
 
 /** The spec, "Events". */
 const target = await openTarget();
+const { live, test, steer, world } = target;
 const receivers = { live: await receiveEvents(afterAll), test: await receiveEvents(afterAll) };
 afterAll(() => target.close());
 
@@ -22,7 +23,7 @@ const envelopeSchema = z.looseObject({
 
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 for (const mode of ["live", "test"] as const)
-  await target.steer("POST", "/webhooks", {
+  await steer("POST", "/webhooks", {
     organization: "sandbox",
     mode,
     url: receivers[mode].url,
@@ -33,16 +34,16 @@ const forget = () => {
 };
 beforeEach(forget);
 afterEach(async () => {
-  await target.steer("POST", "/organizations/sandbox", { plan: "advanced" });
-  await target.steer("POST", "/organizations/sandbox", { subscription: "active" });
+  await steer("POST", "/organizations/sandbox", { plan: "advanced" });
+  await steer("POST", "/organizations/sandbox", { subscription: "active" });
 });
 
-const create = async (caller: Caller, branch = target.world.branch) =>
-  (await caller.client.createOrder(orderFor(target.world, { branch }))).reference;
+const create = async (caller: Caller, branch = world.branch) =>
+  (await caller.client.createOrder(orderFor({ branch }))).reference;
 
 /** All events of an order, once everything has been sent, with the mode of their endpoint. */
 async function eventsOf(reference: string) {
-  await target.steer("POST", "/idle");
+  await steer("POST", "/idle");
   return (["live", "test"] as const).flatMap((mode) =>
     receivers[mode].received
       .map(({ body, rawHeaders, event }) => ({ mode, body, rawHeaders, event: envelopeSchema.parse(event) }))
@@ -53,9 +54,9 @@ const typesOf = async (reference: string) => (await eventsOf(reference)).map(({ 
 
 describe("an event", () => {
   it("has id, type, created with an offset, livemode and the order as data", async () => {
-    const reference = await create(target.test);
-    await target.test.client.cancelOrder(reference);
-    const { updatedAt } = await target.test.client.getOrder(reference);
+    const reference = await create(test);
+    await test.client.cancelOrder(reference);
+    const { updatedAt } = await test.client.getOrder(reference);
     const event = (await eventsOf(reference))
       .map((each) => each.event)
       .find(({ type }) => type === "order.cancelled");
@@ -67,16 +68,16 @@ describe("an event", () => {
   });
 
   it("has the full order object as the API returns it, without a request_id", async () => {
-    const reference = await create(target.test);
-    await target.test.client.cancelOrder(reference);
-    const { request_id: _, ...read } = await target.test.client.getOrder(reference);
+    const reference = await create(test);
+    await test.client.cancelOrder(reference);
+    const { request_id: _, ...read } = await test.client.getOrder(reference);
     expect((await eventsOf(reference)).at(-1)?.event.data).toEqual(read);
   });
 
   it("has its own id, and shows the order as it was then, not as it is now", async () => {
-    const reference = await create(target.test);
-    for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
-    expect((await target.test.client.getOrder(reference)).status).toBe("arrived_for_delivery");
+    const reference = await create(test);
+    for (let steps = 0; steps < 3; steps += 1) await test.client.advanceTestOrder(reference);
+    expect((await test.client.getOrder(reference)).status).toBe("arrived_for_delivery");
     const events = await eventsOf(reference);
     const pickedUp = events.find(({ event }) => event.type === "order.picked_up");
     expect(pickedUp?.event.data["status"]).toBe("picked_up");
@@ -85,8 +86,8 @@ describe("an event", () => {
   });
 
   it("is signed with the endpoint's own secret (assumed: by Standard Webhooks)", async () => {
-    const reference = await create(target.test);
-    await target.test.client.cancelOrder(reference);
+    const reference = await create(test);
+    await test.client.cancelOrder(reference);
     const scheme = loadScheme("standard-webhooks");
     const nowSeconds = Date.now() / 1_000;
     const events = await eventsOf(reference);
@@ -101,11 +102,11 @@ describe("an event", () => {
 
 describe("events are sent", () => {
   it("for every step of a test order, as the real event of its status", async () => {
-    const reference = await create(target.test);
+    const reference = await create(test);
     await eventsOf(reference);
     for (const status of ["arrived_for_pickup", "picked_up", "arrived_for_delivery"]) {
       forget();
-      await target.test.client.advanceTestOrder(reference);
+      await test.client.advanceTestOrder(reference);
       const events = await eventsOf(reference);
       expect(events.map(({ event }) => event.data["status"])).toEqual([status]);
       expect(events[0]?.event.type).toMatch(/^order\.\w+$/);
@@ -113,36 +114,36 @@ describe("events are sent", () => {
   });
 
   it("as order.picked_up when a live order is picked up", async () => {
-    const reference = await create(target.live);
-    await target.steer("POST", `/orders/${reference}/step`);
-    await target.steer("POST", `/orders/${reference}/step`);
+    const reference = await create(live);
+    await steer("POST", `/orders/${reference}/step`);
+    await steer("POST", `/orders/${reference}/step`);
     const events = (await eventsOf(reference)).filter(({ event }) => event.type === "order.picked_up");
     expect(events.map(({ event }) => [event.livemode, event.data["status"]])).toEqual([[true, "picked_up"]]);
   });
 
   it.each<[string, (reference: string) => Promise<unknown>]>([
-    ["business", (reference) => target.live.client.cancelOrder(reference)],
-    ["fleet", (reference) => target.steer("POST", `/orders/${reference}/cancel`)],
+    ["business", (reference) => live.client.cancelOrder(reference)],
+    ["fleet", (reference) => steer("POST", `/orders/${reference}/cancel`)],
   ])("as order.cancelled when the %s cancels", async (_, cancel) => {
-    const reference = await create(target.live);
+    const reference = await create(live);
     await cancel(reference);
     expect((await typesOf(reference)).filter((type) => type === "order.cancelled")).toHaveLength(1);
   });
 
   it("not for a cancellation that is refused", async () => {
-    const reference = await create(target.test);
-    await target.test.client.cancelOrder(reference);
+    const reference = await create(test);
+    await test.client.cancelOrder(reference);
     await eventsOf(reference);
     forget();
-    await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({ status: 422 });
+    await expect(test.client.cancelOrder(reference)).rejects.toMatchObject({ status: 422 });
     expect(await typesOf(reference)).toEqual([]);
   });
 
   it("to the endpoint of their mode only", async () => {
-    const inTest = await create(target.test);
-    await target.test.client.cancelOrder(inTest);
-    const inLive = await create(target.live);
-    await target.live.client.cancelOrder(inLive);
+    const inTest = await create(test);
+    await test.client.cancelOrder(inTest);
+    const inLive = await create(live);
+    await live.client.cancelOrder(inLive);
     const modesOf = async (reference: string) => [
       ...new Set((await eventsOf(reference)).map(({ mode }) => mode)),
     ];
@@ -155,19 +156,18 @@ describe("events are sent", () => {
 describe("the plan", () => {
   it("Standard cannot add an endpoint", async () => {
     const endpoint = { organization: "standard", mode: "test", secret: secretOf("x") } as const;
-    const adding = target.steer("POST", "/webhooks", { ...endpoint, url: "http://127.0.0.1:9/" });
+    const adding = steer("POST", "/webhooks", { ...endpoint, url: "http://127.0.0.1:9/" });
     await expect(adding).rejects.toThrow("feature_not_available");
   });
 
   it("is checked for each event: a downgrade stops events immediately, and an upgrade starts them", async () => {
-    const { test } = target;
     const reference = await create(test);
-    await target.steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await steer("POST", "/organizations/sandbox", { plan: "standard" });
     await eventsOf(reference);
     forget();
     await test.client.advanceTestOrder(reference);
     expect(await typesOf(reference)).toEqual([]);
-    await target.steer("POST", "/organizations/sandbox", { plan: "advanced" });
+    await steer("POST", "/organizations/sandbox", { plan: "advanced" });
     await test.client.advanceTestOrder(reference);
     expect(await typesOf(reference)).toEqual(["order.picked_up"]);
   });
@@ -175,9 +175,8 @@ describe("the plan", () => {
   it.each(["past_due", "unpaid", "canceled"] as const)(
     "keeps sending while the subscription is %s",
     async (subscription) => {
-      const { test } = target;
       const reference = await create(test);
-      await target.steer("POST", "/organizations/sandbox", { subscription });
+      await steer("POST", "/organizations/sandbox", { subscription });
       await test.client.cancelOrder(reference);
       expect(await typesOf(reference)).toContain("order.cancelled");
     },

@@ -10,6 +10,7 @@ import { openTarget, orderFor, type Caller } from "../../support/contract/contra
  * requests count in one window, however busy the machine is.
  */
 const target = await openTarget({ rateLimits: true, clock: "virtual" });
+const { live, test, standard, as, steer, world, testSecond, other } = target;
 afterAll(() => target.close());
 
 const remaining = ({ headers }: RawAnswer, policy: string) =>
@@ -20,26 +21,22 @@ const askMany = (count: number, ask: () => Promise<RawAnswer>) =>
 const byStatus = (answers: readonly RawAnswer[], status: number) =>
   answers.filter((answer) => answer.status === status);
 /** Advances the clock until all counters are reset. */
-const windowPasses = () => target.steer("POST", "/clock", { advanceMs: 10_100 });
+const windowPasses = () => steer("POST", "/clock", { advanceMs: 10_100 });
 
 describe("rate headers", () => {
   const LIMITS = { sustained: 200, geocoding: 100, "order-list": 20 };
 
   it.each<[string, string[], (caller: Caller) => Promise<RawAnswer>]>([
-    [
-      "POST /v1/orders",
-      ["geocoding", "sustained"],
-      (c) => c.ask("POST", "/v1/orders", orderFor(target.world)),
-    ],
+    ["POST /v1/orders", ["geocoding", "sustained"], (c) => c.ask("POST", "/v1/orders", orderFor())],
     [
       "POST /v1/orders/quote",
       ["geocoding", "sustained"],
-      (c) => c.ask("POST", "/v1/orders/quote", orderFor(target.world)),
+      (c) => c.ask("POST", "/v1/orders/quote", orderFor()),
     ],
     [
       "POST /v1/addresses/validate",
       ["geocoding", "sustained"],
-      (c) => c.ask("POST", "/v1/addresses/validate", target.world.addresses.valid),
+      (c) => c.ask("POST", "/v1/addresses/validate", world.addresses.valid),
     ],
     ["GET /v1/orders", ["order-list", "sustained"], (c) => c.ask("GET", "/v1/orders")],
     ["GET /v1/orders/{reference}", ["sustained"], (c) => c.ask("GET", "/v1/orders/no-such-order")],
@@ -47,7 +44,7 @@ describe("rate headers", () => {
     ["POST .../advance", ["sustained"], (c) => c.ask("POST", "/v1/test/orders/none/advance")],
     ["GET /v1/branches", ["sustained"], (c) => c.ask("GET", "/v1/branches")],
   ])("of %s name %j with q and w, r and t", async (_, policies, ask) => {
-    const { headers } = await ask(target.test);
+    const { headers } = await ask(test);
     const left = readRemaining(headers);
     const declared = headers.get("ratelimit-policy")?.split(/, */) ?? [];
     expect(names(left)).toEqual(expect.arrayContaining(policies));
@@ -60,11 +57,10 @@ describe("rate headers", () => {
   });
 
   it("are on every response, even on refusals", async () => {
-    const { test, as, standard, world } = target;
     const answers = [
       await as(null).ask("GET", "/v1/orders"),
-      await as("dos_test_unknown").ask("POST", "/v1/orders", orderFor(world)),
-      await standard.ask("POST", "/v1/orders/quote", orderFor(world)),
+      await as("dos_test_unknown").ask("POST", "/v1/orders", orderFor()),
+      await standard.ask("POST", "/v1/orders/quote", orderFor()),
       await test.ask("GET", "/v1/orders/no-such-order"),
       await test.ask("GET", "/v1/orders?updatedSince=2026-11-20T12:00:00Z"),
       await test.ask("POST", "/v1/orders", {}),
@@ -77,8 +73,8 @@ describe("rate headers", () => {
   });
 
   it("count down with every request, in both policies of a list", async () => {
-    const first = await target.test.ask("GET", "/v1/orders?limit=1");
-    const second = await target.test.ask("GET", "/v1/orders?limit=1");
+    const first = await test.ask("GET", "/v1/orders?limit=1");
+    const second = await test.ask("GET", "/v1/orders?limit=1");
     for (const policy of ["order-list", "sustained"]) {
       const [before, after] = [remaining(first, policy), remaining(second, policy)];
       expect([policy, after?.remaining]).toEqual([policy, (before?.remaining ?? 0) - 1]);
@@ -87,7 +83,7 @@ describe("rate headers", () => {
 });
 
 describe("order-list: 20 per 10 seconds", () => {
-  const list = (caller = target.test) => caller.ask("GET", "/v1/orders?limit=1");
+  const list = (caller = test) => caller.ask("GET", "/v1/orders?limit=1");
 
   it("lets 20 pass and refuses the rest with 429, the seconds to wait and a message that names the policy", async () => {
     await windowPasses();
@@ -106,7 +102,6 @@ describe("order-list: 20 per 10 seconds", () => {
   });
 
   it("counts all keys of an organization and mode together, others apart, and no other endpoints", async () => {
-    const { test, testSecond, live, other } = target;
     expect((await list(testSecond)).status).toBe(429);
     expect((await list(live)).status).toBe(200);
     expect((await list(other)).status).toBe(200);
@@ -116,7 +111,7 @@ describe("order-list: 20 per 10 seconds", () => {
   it("lets a request pass again once Retry-After is over", async () => {
     const refused = await list();
     expect(refused.status).toBe(429);
-    await target.steer("POST", "/clock", { advanceMs: Number(refused.headers.get("retry-after")) * 1_000 });
+    await steer("POST", "/clock", { advanceMs: Number(refused.headers.get("retry-after")) * 1_000 });
     expect((await list()).status).toBe(200);
   });
 
@@ -126,7 +121,7 @@ describe("order-list: 20 per 10 seconds", () => {
     await askMany(20, list);
     const early = await askMany(8, list);
     const waits = early.map(({ headers }) => Number(headers.get("retry-after")));
-    await target.steer("POST", "/clock", { advanceMs: Math.max(...waits) * 1_000 });
+    await steer("POST", "/clock", { advanceMs: Math.max(...waits) * 1_000 });
     const next = await askMany(20, list);
     const passed = byStatus(next, 200).length;
     expect(passed).toBeGreaterThan(0);
@@ -136,10 +131,9 @@ describe("order-list: 20 per 10 seconds", () => {
 
 it("geocoding: 100 per 10 seconds counts creations, quotes and address checks together, and no other endpoints", async () => {
   await windowPasses();
-  const { test, world } = target;
   const checks = () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid);
-  const quotes = () => test.ask("POST", "/v1/orders/quote", orderFor(world));
-  const creations = () => test.ask("POST", "/v1/orders", orderFor(world));
+  const quotes = () => test.ask("POST", "/v1/orders/quote", orderFor());
+  const creations = () => test.ask("POST", "/v1/orders", orderFor());
   const answers = [
     ...(await askMany(40, checks)),
     ...(await askMany(30, quotes)),
@@ -160,7 +154,6 @@ it("geocoding: 100 per 10 seconds counts creations, quotes and address checks to
 
 it("sustained: 200 per 10 seconds counts all endpoints together", async () => {
   await windowPasses();
-  const { test, world } = target;
   const lists = await askMany(10, () => test.ask("GET", "/v1/orders?limit=1"));
   const checks = await askMany(40, () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid));
   const reads = await askMany(150, () => test.ask("GET", "/v1/orders/no-such-order"));
@@ -169,11 +162,11 @@ it("sustained: 200 per 10 seconds counts all endpoints together", async () => {
     await test.ask("GET", "/v1/branches"),
     await test.ask("GET", "/v1/orders?limit=1"),
     await test.ask("POST", "/v1/addresses/validate", world.addresses.valid),
-    await test.ask("POST", "/v1/orders", orderFor(world)),
+    await test.ask("POST", "/v1/orders", orderFor()),
   ];
   for (const { status, code, body } of answers) {
     expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
     expect(JSON.stringify(body)).toContain("sustained");
   }
-  expect((await target.live.ask("GET", "/v1/branches")).status).toBe(200);
+  expect((await live.ask("GET", "/v1/branches")).status).toBe(200);
 });

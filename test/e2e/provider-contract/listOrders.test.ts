@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { ListOrdersQuery, ShownOrder } from "../../support/contract/contractClient.ts";
-import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import { isRefused, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */
 /** More than a default page, at two branches, some in later statuses. In the sequence of creation. */
@@ -11,12 +11,12 @@ const ORDERS = 55;
 const SECOND = 1_000_000_000n;
 
 const target = await openTarget();
+const { test, world, live, other } = target;
 beforeAll(async () => {
-  const { world, test } = target;
   made = [];
   for (let index = 0; index < ORDERS; index += 1) {
     const branch = index % 5 === 0 ? world.secondBranch : world.branch;
-    const { reference } = await test.client.createOrder(orderFor(world, { branch }));
+    const { reference } = await test.client.createOrder(orderFor({ branch }));
     if (index % 11 === 0) await advanceTo(reference, "picked_up");
     else if (index % 11 === 1) await test.client.cancelOrder(reference);
     made.push(await test.client.getOrder(reference));
@@ -26,7 +26,7 @@ afterAll(() => target.close());
 
 async function advanceTo(reference: string, status: string): Promise<void> {
   for (let steps = 0; steps < 10; steps += 1) {
-    if ((await target.test.client.advanceTestOrder(reference)).status === status) return;
+    if ((await test.client.advanceTestOrder(reference)).status === status) return;
   }
   throw new Error(`the order never reached ${status}`);
 }
@@ -34,7 +34,7 @@ async function advanceTo(reference: string, status: string): Promise<void> {
 async function list(query: ListOrdersQuery): Promise<ShownOrder[]> {
   const orders: ShownOrder[] = [];
   for (let offset = 0; ; offset += 200) {
-    const page = await target.test.client.listOrders({ limit: 200, ...query, offset });
+    const page = await test.client.listOrders({ limit: 200, ...query, offset });
     orders.push(...page.data);
     if (!page.hasMore) return orders;
   }
@@ -44,11 +44,10 @@ const references = (orders: readonly ShownOrder[]) => orders.map(({ reference })
 const listReferences = async (query: ListOrdersQuery) => references(await list(query));
 const madeWhere = (test: (order: ShownOrder) => boolean) => references(made.filter(test));
 const planned = (order: ShownOrder, field: "pickupTime" | "deliveryTime") => parseInstant(order[field] ?? "");
-const refused = (answer: { status: number }) => answer.status >= 400 && answer.status < 500;
 
 describe("the response of GET /v1/orders", () => {
   it("is data, hasMore, limit, offset and request_id, with 200", async () => {
-    const answer = await target.test.ask("GET", "/v1/orders");
+    const answer = await test.ask("GET", "/v1/orders");
     expect(answer.status).toBe(200);
     expect(Object.keys(answer.body).sort()).toEqual(["data", "hasMore", "limit", "offset", "request_id"]);
   });
@@ -56,11 +55,11 @@ describe("the response of GET /v1/orders", () => {
   it("has full order objects without a request_id in them", async () => {
     const since = parseInstant(made[0]!.updatedAt);
     const period = { updatedSince: since, updatedUntil: since + 3_600n * SECOND };
-    const answer = await target.test.client.listOrders({ ...period, limit: 200 });
+    const answer = await test.client.listOrders({ ...period, limit: 200 });
     for (const order of answer.data) expect(order).not.toHaveProperty("request_id");
     const first = made[0]!;
     const listed = answer.data.find(({ reference }) => reference === first.reference);
-    const { request_id: _, ...read } = (await target.test.ask("GET", `/v1/orders/${first.reference}`)).body;
+    const { request_id: _, ...read } = (await test.ask("GET", `/v1/orders/${first.reference}`)).body;
     expect(listed).toEqual(read);
   });
 
@@ -69,8 +68,7 @@ describe("the response of GET /v1/orders", () => {
   });
 
   it("has no order of the other mode, or of another organization", async () => {
-    const { live, other } = target;
-    const { reference } = await live.client.createOrder(orderFor(target.world));
+    const { reference } = await live.client.createOrder(orderFor());
     expect(references((await live.client.listOrders({})).data)).toEqual([reference]);
     expect(await listReferences({})).not.toContain(reference);
     expect((await other.client.listOrders({})).data).toEqual([]);
@@ -79,7 +77,7 @@ describe("the response of GET /v1/orders", () => {
 
 describe("limit and offset", () => {
   it("default to 50 and 0", async () => {
-    const page = await target.test.client.listOrders({});
+    const page = await test.client.listOrders({});
     expect(page).toMatchObject({ limit: 50, offset: 0, hasMore: true });
     expect(page.data).toHaveLength(50);
   });
@@ -87,7 +85,7 @@ describe("limit and offset", () => {
   it("reach every order exactly once, and hasMore marks the end", async () => {
     const seen: string[] = [];
     for (let offset = 0; offset < 1_000; offset += 7) {
-      const page = await target.test.client.listOrders({ limit: 7, offset });
+      const page = await test.client.listOrders({ limit: 7, offset });
       const { data } = page;
       expect(page).toMatchObject({ limit: 7, offset });
       expect(data.length === 7 || !page.hasMore).toBe(true);
@@ -100,27 +98,27 @@ describe("limit and offset", () => {
 
   it("hasMore is false when the page ends with the last order", async () => {
     const total = (await list({})).length;
-    const last = await target.test.client.listOrders({ limit: 5, offset: total - 5 });
+    const last = await test.client.listOrders({ limit: 5, offset: total - 5 });
     expect([last.data.length, last.hasMore]).toEqual([5, false]);
-    const before = await target.test.client.listOrders({ limit: 5, offset: total - 6 });
+    const before = await test.client.listOrders({ limit: 5, offset: total - 6 });
     expect([before.data.length, before.hasMore]).toEqual([5, true]);
   });
 
   it("beyond the end give an empty page", async () => {
-    const page = await target.test.client.listOrders({ offset: 1_000_000 });
+    const page = await test.client.listOrders({ offset: 1_000_000 });
     expect([page.data, page.hasMore]).toEqual([[], false]);
   });
 
   it("allow 200 orders, but no more", async () => {
-    expect((await target.test.client.listOrders({ limit: 200 })).limit).toBe(200);
-    const answer = await target.test.ask("GET", "/v1/orders?limit=201");
-    expect(refused(answer) || Number(answer.body["limit"]) <= 200).toBe(true);
+    expect((await test.client.listOrders({ limit: 200 })).limit).toBe(200);
+    const answer = await test.ask("GET", "/v1/orders?limit=201");
+    expect(isRefused(answer) || Number(answer.body["limit"]) <= 200).toBe(true);
   });
 
   it.each(["limit=0", "limit=-1", "limit=x", "limit=1.5", "offset=-1", "offset=x", "sort=reference"])(
     "refuse %s, or take it for a default, without a failure",
     async (query) => {
-      expect((await target.test.ask("GET", `/v1/orders?${query.toString()}`)).status).toBeLessThan(500);
+      expect((await test.ask("GET", `/v1/orders?${query.toString()}`)).status).toBeLessThan(500);
     },
   );
 });
@@ -154,15 +152,20 @@ describe("the update period", () => {
       updatedUntil: inOffset(at + SECOND, 2),
       limit: "200",
     });
-    const answer = await target.test.ask("GET", `/v1/orders?${query.toString()}`);
+    const answer = await test.ask("GET", `/v1/orders?${query.toString()}`);
     expect(answer.status).toBe(200);
     expect(JSON.stringify(answer.body["data"])).toContain(reference);
+  });
+
+  it("is refused with 422 if it has only a start, or only an end", async () => {
+    for (const end of ["updatedSince", "updatedUntil"])
+      expect((await test.ask("GET", `/v1/orders?${end}=2026-11-20T12:00:00Z`)).status).toBe(422);
   });
 
   it("refuses a value that is not a time with an offset", async () => {
     for (const time of ["yesterday", "2026-11-20T12:00:00", "", "1790000000"]) {
       const query = new URLSearchParams({ updatedSince: time, updatedUntil: "2026-11-20T12:00:00Z" });
-      expect([time, refused(await target.test.ask("GET", `/v1/orders?${query.toString()}`))]).toEqual([
+      expect([time, isRefused(await test.ask("GET", `/v1/orders?${query.toString()}`))]).toEqual([
         time,
         true,
       ]);
@@ -203,7 +206,6 @@ describe("status and branch", () => {
   );
 
   it("branch finds the branch's orders, by reference and by id", async () => {
-    const { world, test } = target;
     const branch = world.secondBranch;
     const id =
       (await test.client.listBranches()).data.find(({ reference }) => reference === branch)?.id ?? "";
@@ -214,21 +216,21 @@ describe("status and branch", () => {
   });
 
   it("branch may be closed", async () => {
-    const answer = await target.test.ask("GET", `/v1/orders?branch=${target.world.closedBranch}`);
+    const answer = await test.ask("GET", `/v1/orders?branch=${world.closedBranch}`);
     expect(answer.status).toBe(200);
   });
 
   it("branch that matches none causes an error, not an empty page", async () => {
-    const { secondBranch, standardBranch } = target.world;
+    const { secondBranch, standardBranch } = world;
     const unmatched = ["no-such-branch", crypto.randomUUID(), secondBranch.toUpperCase(), standardBranch];
     for (const branch of unmatched) {
-      const answer = await target.test.ask("GET", `/v1/orders?branch=${branch}`);
-      expect([branch, refused(answer), typeof answer.code]).toEqual([branch, true, "string"]);
+      const answer = await test.ask("GET", `/v1/orders?branch=${branch}`);
+      expect([branch, isRefused(answer)]).toEqual([branch, true]);
     }
   });
 
   it("are combined with AND, and with the periods", async () => {
-    const { branch } = target.world;
+    const { branch } = world;
     const at = planned(made[20]!, "pickupTime");
     const [since, until] = [parseInstant(made[0]!.updatedAt), parseInstant(made.at(-1)!.updatedAt)];
     const query = { branch, status: "cancelled", pickupFrom: at, updatedSince: since, updatedUntil: until };

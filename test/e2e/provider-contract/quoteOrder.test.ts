@@ -10,14 +10,14 @@ import {
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
 const target = await openTarget();
+const { live, test, figures, world } = target;
 afterAll(() => target.close());
 
 describe("POST /v1/orders/quote", () => {
   it("answers 200 with fleet, zone, distance, schedule and request_id", async () => {
-    const { world, test } = target;
-    const answer = await test.ask("POST", "/v1/orders/quote", orderFor(world));
+    const answer = await test.ask("POST", "/v1/orders/quote", orderFor());
     expect(answer.status).toBe(200);
-    const quote = await test.client.quoteOrder(orderFor(world));
+    const quote = await test.client.quoteOrder(orderFor());
     expect(quote.request_id).not.toBe("");
     expect(quote.schedule.mode).toBe("asap");
     const { pickupTime, deliveryTime } = quote.schedule.resolved;
@@ -26,40 +26,37 @@ describe("POST /v1/orders/quote", () => {
   });
 
   it("names the zone and fleet of the branch's routesTo or of the zoneCode", async () => {
-    const { world, test } = target;
     const { branch, zoneCode } = world.secondZone;
     const found = (await test.client.listBranches()).data.find(({ reference }) => reference === branch);
-    const byDefault = await test.client.quoteOrder(orderFor(world, { branch }));
+    const byDefault = await test.client.quoteOrder(orderFor({ branch }));
     expect(byDefault.zone).toEqual(found?.routesTo?.zone);
     expect(byDefault.fleet).toEqual(found?.routesTo?.fleet);
-    const chosen = await test.client.quoteOrder(orderFor(world, { branch, zoneCode }));
+    const chosen = await test.client.quoteOrder(orderFor({ branch, zoneCode }));
     expect(chosen.zone.code).toBe(zoneCode);
     expect(chosen.zone.name).toBe(found?.connectedZones.find(({ code }) => code === zoneCode)?.name);
   });
 
   it("states the distance in kilometres with at most two decimals", async () => {
-    const { distance } = await target.test.client.quoteOrder(orderFor(target.world));
+    const { distance } = await test.client.quoteOrder(orderFor());
     expect(distance).toBeGreaterThan(0);
     expect(Number(distance.toFixed(2))).toBe(distance);
   });
 
   it("stores nothing, whether it succeeds or is refused", async () => {
-    const { world, test } = target;
     const since = clockNow();
-    const before = await countOrders(target.test, since);
-    const order = orderFor(world);
+    const before = await countOrders(test, since);
+    const order = orderFor();
     await test.client.quoteOrder(order);
-    const refused = orderTo(world, world.addresses.notFound, { externalOrderId: order.externalOrderId });
+    const refused = orderTo(world.addresses.notFound, { externalOrderId: order.externalOrderId });
     await expect(test.client.quoteOrder(refused)).rejects.toMatchObject({ code: "address_not_found" });
-    expect(await countOrders(target.test, since)).toBe(before);
+    expect(await countOrders(test, since)).toBe(before);
     await expect(test.client.getOrder(order.externalOrderId)).rejects.toMatchObject({ status: 404 });
   });
 
   it("records no charge, even with a live key", async () => {
-    const { world, live } = target;
-    const before = await target.figures("sandbox");
-    await live.client.quoteOrder(orderFor(world));
-    const after = await target.figures("sandbox");
+    const before = await figures("sandbox");
+    await live.client.quoteOrder(orderFor());
+    const after = await figures("sandbox");
     expect({ orders: after.orders, charges: after.charges }).toEqual({
       orders: before.orders,
       charges: before.charges,
@@ -67,8 +64,7 @@ describe("POST /v1/orders/quote", () => {
   });
 
   it("ignores externalOrderId: no 409 for a used one, and a new one stays free", async () => {
-    const { world, test } = target;
-    const order = orderFor(world);
+    const order = orderFor();
     await test.client.quoteOrder(order);
     await test.client.createOrder(order);
     expect((await test.client.quoteOrder(order)).schedule.mode).toBe("asap");
@@ -81,9 +77,9 @@ describe("POST /v1/orders/quote", () => {
   };
 
   it("returns the times that an order with the same body gets", async () => {
-    const { client } = target.test;
+    const { client } = test;
     const [quoted, agreed] = await compare(async () => {
-      const order = orderFor(target.world);
+      const order = orderFor();
       const { schedule } = await client.quoteOrder(order);
       return [schedule.resolved, (await client.createOrder(order)).schedule.resolved];
     });
@@ -91,9 +87,8 @@ describe("POST /v1/orders/quote", () => {
   });
 
   it("answers test and live keys in the same way", async () => {
-    const { world, test, live } = target;
     const [ofTest, ofLive] = await compare(async () => {
-      const order = orderFor(world);
+      const order = orderFor();
       const { request_id: _, ...inTest } = await test.client.quoteOrder(order);
       const { request_id: __, ...inLive } = await live.client.quoteOrder(order);
       return [inTest, inLive];
@@ -103,16 +98,15 @@ describe("POST /v1/orders/quote", () => {
 });
 
 it("errors of POST /v1/orders/quote are those of creation: branch, address and coverage", async () => {
-  const { world, test } = target;
   const refused = [
-    orderFor(world, { branch: world.unconnectedBranch }),
-    orderFor(world, { branch: world.closedBranch }),
-    orderFor(world, { branch: "no-such-branch" }),
-    orderFor(world, world.uncoveredZone),
-    orderFor(world, { zoneCode: "no-such-zone" }),
-    orderTo(world, world.addresses.notFound),
-    orderTo(world, world.addresses.ambiguous),
-    orderTo(world, world.addresses.lowConfidence),
+    orderFor({ branch: world.unconnectedBranch }),
+    orderFor({ branch: world.closedBranch }),
+    orderFor({ branch: "no-such-branch" }),
+    orderFor(world.uncoveredZone),
+    orderFor({ zoneCode: "no-such-zone" }),
+    orderTo(world.addresses.notFound),
+    orderTo(world.addresses.ambiguous),
+    orderTo(world.addresses.lowConfidence),
   ];
   for (const order of refused) {
     const quoted = await test.ask("POST", "/v1/orders/quote", order);

@@ -1,7 +1,8 @@
+import { expect } from "vitest";
 import { makeTestSandbox, speakTo } from "../providers/testSandbox.ts";
 import { addSeconds, instantFromMillis, type Instant } from "../../../src/domain/order/instant.ts";
 import { type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { makeContractClient, type Ask } from "./contractClient.ts";
+import { makeContractClient, type Ask, type RawAnswer } from "./contractClient.ts";
 import { openContractMirror } from "./contractMirror.ts";
 
 const KEYS = {
@@ -37,7 +38,6 @@ const WORLD = {
     lowConfidence: { street: "Overtoom 99999", city: "Amsterdam", postcode: "1054 HN" },
   },
 };
-export type World = typeof WORLD;
 
 /**
  * The provider that the contract suite tests: a sandbox of each file's own or, with CONTRACT_TARGET=mirror, the mirror in
@@ -68,7 +68,7 @@ export async function openTarget(options: Partial<SandboxOptions> = {}) {
     /** Does what the dashboard and the fleet would do. */
     steer,
     /** What an organization would be charged for. */
-    async figures(organization: string): Promise<Record<"orders" | "charges" | "searches", number>> {
+    figures: async (organization: string): Promise<Record<"orders" | "charges" | "searches", number>> => {
       const { organizations } = await steer("GET", "/state");
       return organizations.find(
         ({ organizationId }: { organizationId: string }) => organizationId === organization,
@@ -90,12 +90,19 @@ export function makeCaller(baseUrl: string, apiKey: string | null) {
     const headers = body === undefined ? {} : { "content-type": "application/json" };
     const options = { key: apiKey, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
     const answer = await speakTo({ url: baseUrl }).ask(method, path, options);
+    const { status, json } = answer;
+    if (status < 400) return { ...answer, body: json, code: undefined };
+    expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
     // Assumed: the code is in `error.code`; the spec does not show the body.
-    const code: unknown = answer.json.error?.code;
-    return { ...answer, body: answer.json, code: typeof code === "string" ? code : undefined };
+    const error = { code: expect.any(String) as string, message: expect.any(String) as string };
+    expect(json).toMatchObject({ error, request_id: expect.any(String) as string });
+    return { ...answer, body: json, code: json.error.code as string };
   };
   return { apiKey: apiKey ?? "", ask, client: makeContractClient(ask) };
 }
+
+/** Refused, by whatever status and code. */
+export const isRefused = ({ status }: Pick<RawAnswer, "status">) => status >= 400 && status < 500;
 
 let madeIds = 0;
 
@@ -106,22 +113,19 @@ export function freshId(): string {
 }
 
 /** A body for POST /v1/orders that is accepted unchanged. */
-export function orderFor(
-  world: World,
-  fields: { externalOrderId?: string; branch?: string; zoneCode?: string } = {},
-) {
+export function orderFor(fields: { externalOrderId?: string; branch?: string; zoneCode?: string } = {}) {
   return {
     externalOrderId: freshId(),
-    branch: world.branch,
-    customer: { firstName: "Ada", phone: "+31 6 1234 5678", address: world.addresses.valid },
+    branch: WORLD.branch,
+    customer: { firstName: "Ada", phone: "+31 6 1234 5678", address: WORLD.addresses.valid },
     schedule: { mode: "asap" },
     ...fields,
   };
 }
 
 /** The same with another delivery address. */
-export function orderTo(world: World, address: object, fields: Parameters<typeof orderFor>[1] = {}) {
-  const order = orderFor(world, fields);
+export function orderTo(address: object, fields: Parameters<typeof orderFor>[0] = {}) {
+  const order = orderFor(fields);
   return { ...order, customer: { ...order.customer, address } };
 }
 
