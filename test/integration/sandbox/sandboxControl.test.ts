@@ -1,29 +1,40 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
 import { ask } from "../../support/http/serve.ts";
+import {
+  findBarriers,
+  findChromium,
+  NO_BROWSER,
+  openBrowser,
+  openTab,
+  overflow,
+} from "../../support/pages/browser.ts";
 import {
   makeTestSandbox,
   orderBody,
   receiveEvents,
   SANDBOX_SECRET,
   TEST,
-  type EventReceiver,
-  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
 
-let world: TestSandbox;
-let live: EventReceiver;
-beforeEach(async () => {
-  live = await receiveEvents();
-  const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
-  world = await makeTestSandbox({ clock: "virtual", webhooks });
+const MIRROR = "http://127.0.0.1:9/ops/orders";
+const live = await receiveEvents(afterAll);
+const world = await makeTestSandbox({
+  clock: "virtual",
+  webhooks: { live: { url: live.url, secret: SANDBOX_SECRET } },
+  mirrorPageOf: ({ mode, reference }) => `${MIRROR}/${mode}/${reference}`,
 });
-afterEach(() => world.close());
+afterAll(() => world.close());
+afterEach(async () => {
+  world.sandbox.setFaults(NO_FAULTS);
+  await world.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+});
 
-const trigger = (name: string, given: object = {}) =>
-  world.steer("POST", "/scenarios", { scenario: name, ...given });
+const post = (path: string, body: object = {}) => world.steer("POST", path, body);
+const trigger = (scenario: string, given: object = {}) => post("/scenarios", { scenario, ...given });
 const get = async (reference: string) => (await world.ask("GET", `/v1/orders/${reference}`)).json;
-const aNewOrder = async (): Promise<string> => (await world.steer("POST", "/orders", {})).references[0];
+const aNewOrder = async (given: object = {}): Promise<string> => (await post("/orders", given)).references[0];
 
 describe("scenarios", () => {
   const ARRIVED = "order.arrived_for_pickup";
@@ -36,19 +47,20 @@ describe("scenarios", () => {
   it.each(SCENARIOS.map(({ name }) => name))(
     "%s happens to the named order, whatever share of events is lost",
     async (name) => {
-      await world.steer("POST", "/faults", { loseShare: 1 });
+      await post("/faults", { loseShare: 1 });
       const reference = await aNewOrder();
       const report = await trigger(name, { reference });
       expect(report).toMatchObject({ scenario: name, reference, from: "created" });
       expect(report.expect.length).toBeGreaterThan(20);
       await world.sandbox.advance(4_000);
       expect((await get(reference)).status).toBe(report.to);
-      expect(live.received.map(({ event }) => event.type)).toEqual(RECEIVED[name]);
+      const received = live.received.filter(({ event }) => event.data.reference === reference);
+      expect(received.map(({ event }) => event.type)).toEqual(RECEIVED[name]);
     },
   );
 
   it("of a lost event leave a poll a minute to find the change, however fast the fleet is", async () => {
-    await world.steer("POST", "/dials", { speed: 10_000 });
+    await post("/dials", { speed: 10_000 });
     const { reference } = await trigger("lost-webhook");
     await world.sandbox.advance(59_000);
     expect((await get(reference)).status).toBe("picked_up");
@@ -64,55 +76,90 @@ describe("scenarios", () => {
     await expect(trigger("lost-webhook", { reference: "DO-00000000" })).rejects.toThrow("order_not_found");
     await expect(trigger("duplicate", { reference, copies: 3 })).rejects.toThrow("422");
     expect((await get(reference)).status).toBe("created");
-    for (let count = 0; count < 3; count += 1) await world.steer("POST", `/orders/${reference}/step`, {});
+    for (let count = 0; count < 3; count += 1) await post(`/orders/${reference}/step`);
     await expect(trigger("out-of-order", { reference })).rejects.toThrow("order_not_advanceable");
     expect((await get(reference)).status).toBe("arrived_for_delivery");
   });
 });
 
 describe("the page", () => {
-  const submit = (path: string, form: Record<string, string>, headers: Record<string, string> = {}) =>
-    world.ask("POST", `/_sandbox${path}`, {
+  const look = async () => world.ask("GET", "/_sandbox", { key: null });
+  const submit = async (path: string, form: Record<string, string>, headers: Record<string, string> = {}) => {
+    const answer = await world.ask("POST", `/_sandbox${path}`, {
       key: null,
       body: new URLSearchParams(form).toString(),
       headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
     });
+    return [answer.status, decodeURIComponent(answer.headers.get("location") ?? "")];
+  };
 
-  it("uses and allows no script, and shows orders and events", async () => {
+  it("allows no script, and links the orders of its business and their events to the mirror", async () => {
     const { reference } = await trigger("duplicate");
-    await world.sandbox.idle();
-    const { status, text, headers } = await world.ask("GET", "/_sandbox", { key: null });
+    const test = await aNewOrder({ mode: "test" });
+    const ofOther = await aNewOrder({ organization: "other" });
+    await post(`/orders/${ofOther}/step`);
+    const { status, text, headers } = await look();
     expect(status).toBe(200);
     expect(headers.get("content-security-policy")).toContain("default-src 'none'");
     expect(headers.get("x-order-mirror-sandbox")).toBe("1");
     expect(text).not.toMatch(/<script|javascript:|onclick|style="/i);
-    expect(text).toContain(reference);
     expect(text).toContain("order.arrived_for_pickup");
-    const style = await world.ask("GET", "/_sandbox/style.css", { key: null });
-    expect([style.status, style.headers.get("content-type")]).toEqual([200, "text/css; charset=utf-8"]);
+    expect(text).toContain(`>${ofOther}<`);
+    const linked = [...text.matchAll(/href="([^"]+)\/(live|test)\/(DO-\w+)"/g)].map(([, ...parts]) => parts);
+    expect(linked.filter(([, , each]) => each === reference)).toEqual(
+      Array(2).fill([MIRROR, "live", reference]),
+    );
+    expect(linked).toContainEqual([MIRROR, "test", test]);
+    expect(linked.flat()).not.toContain(ofOther);
   });
 
   it("accepts forms, ignores empty fields, and shows the result", async () => {
-    const moved = await submit("/faults", { loseShare: "0.25", delayMs: "" });
-    expect([moved.status, moved.headers.get("location")]).toEqual([303, "/_sandbox?notice=Done."]);
+    expect(await submit("/faults", { loseShare: "0.25", delayMs: "" })).toEqual([
+      303,
+      "/_sandbox?notice=Done.",
+    ]);
     expect((await world.steer("GET", "/state")).faults).toEqual({ loseShare: 0.25 });
-    const wrong = await submit("/faults", { loseShare: "lots" });
-    expect(decodeURIComponent(wrong.headers.get("location")!)).toContain("loseShare");
+    expect((await submit("/faults", { loseShare: "lots" }))[1]).toContain("loseShare");
     const triggered = await submit("/scenarios", { scenario: "lost-webhook", reference: "" });
-    expect(decodeURIComponent(triggered.headers.get("location")!)).toMatch(/lost-webhook: order DO-/);
+    expect(triggered[1]).toMatch(/lost-webhook: order DO-/);
   });
 
   it("cannot be controlled by another site", async () => {
-    const answer = await submit("/orders", {}, { "sec-fetch-site": "cross-site" });
-    expect(decodeURIComponent(answer.headers.get("location")!)).toContain("does not answer other sites");
-    const read = (site: string) =>
-      world.ask("GET", "/_sandbox/state", { key: null, headers: { "sec-fetch-site": site } });
-    const statuses = [read("cross-site"), read("same-origin"), read("none")].map(
-      async (each) => (await each).status,
-    );
+    const [, notice] = await submit("/orders", {}, { "sec-fetch-site": "cross-site" });
+    expect(notice).toContain("does not answer other sites");
     // The last is an address that a person typed.
-    expect(await Promise.all(statuses)).toEqual([403, 200, 200]);
+    for (const [site, status] of [
+      ["cross-site", 403],
+      ["same-origin", 200],
+      ["none", 200],
+    ] as const) {
+      const headers = { "sec-fetch-site": site };
+      expect((await world.ask("GET", "/_sandbox/state", { key: null, headers })).status).toBe(status);
+    }
   });
+
+  it.skipIf(findChromium() === undefined)(
+    `has no barriers, overflow, errors or external requests, at a desk, with a phone and in the dark (else ${NO_BROWSER})`,
+    async () => {
+      await post("/seed", { orders: 20 });
+      const browser = await openBrowser();
+      if (browser === undefined) throw new Error(NO_BROWSER);
+      const { page, troubles } = await openTab(browser, world.url);
+      await page.goto("/_sandbox");
+      for (const [width, colorScheme] of [
+        [1280, "light"],
+        [360, "dark"],
+      ] as const) {
+        await page.setViewportSize({ width, height: 800 });
+        await page.emulateMedia({ colorScheme });
+        expect(await findBarriers(page)).toEqual([]);
+        expect(await overflow(page)).toBe(0);
+      }
+      expect(await page.getByLabel("Sorting of order lists").inputValue()).toBe("ascending");
+      expect(troubles).toEqual([]);
+      await browser.close();
+    },
+  );
 });
 
 describe("the control interface", () => {
@@ -154,48 +201,49 @@ describe("the control interface", () => {
   });
 
   it("answers 422 to text that no order has, a past that is none, and orders where no branch takes any", async () => {
-    const refuse = (path: string, body?: object) =>
-      expect(world.steer(body ? "POST" : "GET", path, body)).rejects.toThrow(`${path}: 422 `);
-    await refuse("/orders/a%00b/step", {});
-    await refuse("/events?reference=%00");
-    await refuse("/scenarios", { scenario: "duplicate", reference: "\0" });
-    await refuse("/seed", { orders: 1, since: "2025-12-02T00:00:00Z", until: "2025-12-01T00:00:00Z" });
-    await refuse("/seed", { orders: 1, until: "2027-01-01T00:00:00Z" });
     const organization = "standard";
-    await world.steer("POST", "/branches/markt", { organization, closed: true });
-    await world.steer("POST", "/branches/winkel", { organization, located: false });
-    for (const path of ["/orders", "/seed"])
-      await refuse(path, { ...(path === "/seed" && { orders: 1 }), organization });
+    await post("/branches/markt", { organization, closed: true });
+    await post("/branches/winkel", { organization, located: false });
+    for (const [method, path, body] of [
+      ["POST", "/orders/a%00b/step", {}],
+      ["GET", "/events?reference=%00", undefined],
+      ["POST", "/scenarios", { scenario: "duplicate", reference: "\0" }],
+      ["POST", "/seed", { orders: 1, since: "2025-12-02T00:00:00Z", until: "2025-12-01T00:00:00Z" }],
+      ["POST", "/seed", { orders: 1, until: "2027-01-01T00:00:00Z" }],
+      ["POST", "/seed", { orders: 1, organization }],
+      ["POST", "/orders", { organization }],
+    ] as const)
+      await expect(world.steer(method, path, body)).rejects.toThrow(`${method} ${path}: 422 `);
   });
 
   it("keeps each of two changes made at once, and one of two that exclude each other", async () => {
     const secret = SANDBOX_SECRET.toLowerCase();
-    const webhook = { url: "http://127.0.0.1:9/", secret };
+    const webhook = { organization: "other", url: "http://127.0.0.1:9/", secret };
     const answers = await Promise.allSettled([
-      world.steer("POST", "/branches/centrum", { closed: true }),
-      world.steer("POST", "/branches/centrum", { primary: "AMS-W" }),
-      world.steer("POST", "/webhooks", { ...webhook, mode: "live", name: "second" }),
-      world.steer("POST", "/webhooks", { ...webhook, mode: "test" }),
+      post("/branches/centrum", { closed: true }),
+      post("/branches/centrum", { primary: "AMS-W" }),
+      post("/webhooks", { ...webhook, mode: "live" }),
+      post("/webhooks", { ...webhook, mode: "test" }),
     ]);
     expect(answers.filter(({ status }) => status === "rejected")).toHaveLength(1);
     const connections = [false, true].map((isPrimary) => ({ isPrimary }));
-    const { organizations } = await world.steer("GET", "/state");
-    expect(organizations[1].branches[0]).toMatchObject({ closed: true, connections });
+    expect(await post("/branches/centrum")).toMatchObject({ closed: true, connections });
+    await post("/branches/centrum", { closed: false, primary: "AMS-C" });
   });
 
   it("counts requests by endpoint and answer", async () => {
     await world.ask("GET", "/v1/orders?limit=0");
     await world.ask("GET", "/v1/branches", { key: null });
     const { requests } = await world.steer("GET", "/state");
-    expect(requests).toEqual({ "listOrders 422": 1, "listBranches 401": 1 });
+    expect(requests).toMatchObject({ "listOrders 422": 1, "listBranches 401": 1 });
   });
 
   it("makes and revokes keys", async () => {
-    const { apiKey: key } = await world.steer("POST", "/keys", { mode: "test" });
+    const { apiKey: key } = await post("/keys", { mode: "test" });
     expect(key).toMatch(/^dos_test_/);
     const made = await world.ask("POST", "/v1/orders", { key, body: orderBody() });
     expect(made.json.livemode).toBe(false);
-    await world.steer("POST", `/keys/${key}/revoke`);
+    await post(`/keys/${key}/revoke`);
     expect((await world.ask("GET", "/v1/orders", { key })).json.error.code).toBe("invalid_api_key");
     expect((await world.ask("GET", `/v1/orders/${made.json.reference}`, { key: TEST })).status).toBe(200);
   });
@@ -204,20 +252,22 @@ describe("the control interface", () => {
     const quote = async (branch = "centrum") =>
       (await world.ask("POST", "/v1/orders/quote", { body: orderBody({ branch }) })).json;
     const { distance } = await quote();
-    await world.steer("POST", "/branches/centrum", { located: false });
+    await post("/branches/centrum", { located: false });
     expect((await quote()).error.code).toBe("branch_not_located");
-    await world.steer("POST", "/branches/centrum", { located: true });
+    await post("/branches/centrum", { located: true });
     expect((await quote()).distance).toBe(distance);
-    await world.steer("POST", "/branches/den-haag", { primary: "AMS-W" });
+    await post("/branches/den-haag", { primary: "AMS-W" });
     expect((await quote("den-haag")).zone.code).toBe("AMS-W");
   });
 
   it("turns the business's traffic on and off", async () => {
-    const countAfterMinute = async (ordersPerMinute: number) => {
-      await world.steer("POST", "/dials", { ordersPerMinute });
-      await world.steer("POST", "/clock", { advanceMs: 60_000 });
-      return (await world.steer("GET", "/orders")).orders.length as number;
+    const makeInAMinute = async (ordersPerMinute: number) => {
+      const count = async () => (await world.steer("GET", "/orders")).orders.length as number;
+      const before = await count();
+      await post("/dials", { ordersPerMinute });
+      await post("/clock", { advanceMs: 60_000 });
+      return (await count()) - before;
     };
-    expect([await countAfterMinute(6), await countAfterMinute(0)]).toEqual([6, 6]);
+    expect([await makeInAMinute(6), await makeInAMinute(0)]).toEqual([6, 0]);
   });
 });

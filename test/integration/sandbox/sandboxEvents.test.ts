@@ -42,16 +42,13 @@ const verify = (
     nowSeconds: Number(at / 1_000_000_000n),
   });
 
-it.each(["stripe", "courier.com"])(
-  "what is sent is signed by the scheme %s when that is configured",
-  async (scheme) => {
-    const secret = "a secret of thirty-two characters";
-    await open({ webhooks: { live: { url: live.url, secret } }, scheme });
-    await step(await create());
-    await world.sandbox.idle();
-    expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
-  },
-);
+it("what is sent is signed by another scheme when that is configured", async () => {
+  const [scheme, secret] = ["stripe", "a secret of thirty-two characters"];
+  await open({ webhooks: { live: { url: live.url, secret } }, scheme });
+  await step(await create());
+  await world.sandbox.idle();
+  expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
+});
 
 it("goes to each endpoint of its organization and mode, and to no other", async () => {
   await open();

@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { FaultsPatch } from "../../../src/sandbox/control/faults.ts";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { NO_FAULTS, type FaultsPatch } from "../../../src/sandbox/control/faults.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import {
@@ -7,22 +7,16 @@ import {
   orderBody,
   receiveEvents,
   SANDBOX_SECRET,
-  type EventReceiver,
-  type ReceivedEvent,
-  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
 
-let world: TestSandbox;
-let live: EventReceiver;
-const openWorld = () => {
-  const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
-  return makeTestSandbox({ clock: "virtual", webhooks });
-};
-beforeEach(async () => {
-  live = await receiveEvents();
-  world = await openWorld();
+const live = await receiveEvents(afterAll);
+const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
+const world = await makeTestSandbox({ clock: "virtual", webhooks });
+afterAll(() => world.close());
+afterEach(() => {
+  world.sandbox.setFaults(NO_FAULTS);
+  live.received.splice(0);
 });
-afterEach(() => world.close());
 
 const turn = (patch: FaultsPatch) => world.steer("POST", "/faults", patch);
 const makeOrders = async (count: number): Promise<string[]> =>
@@ -36,22 +30,74 @@ const list = (query = "") => world.ask("GET", `/v1/orders?limit=200${query}`);
 const STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "delivered"];
 const isBetween = (from: number, to: number) => expect.toSatisfy((count) => count > from && count < to);
 
-describe("events", () => {
-  it("a share of them is lost, the same one in every run", async () => {
-    const runs: string[][] = [];
-    for (let run = 0; run < 2; run += 1) {
-      await world.close();
-      world = await openWorld();
-      await turn({ loseShare: 0.3 });
-      await stepAll(await makeOrders(40));
-      await world.sandbox.idle();
-      runs.push(live.received.splice(0).map(({ event }) => event.data.reference));
+// First, while there are few orders that the fleet could move.
+describe("late commits", () => {
+  it("show a change only some time after its updatedAt, while its event is on time", async () => {
+    const [reference = ""] = await makeOrders(1);
+    await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
+    await world.sandbox.advance(60_000);
+    await stepAll([reference]);
+    await world.sandbox.idle();
+    const { event } = live.received[0]!;
+    const { status, updatedAt } = event.data;
+    expect([status, updatedAt]).toEqual(["arrived_for_pickup", event.created]);
+    const shown = async () =>
+      (await list("&status=arrived_for_pickup")).json.data.filter(
+        (order: { reference: string }) => order.reference === reference,
+      );
+    await world.sandbox.advance(7_000);
+    expect((await get(reference)).status).toBe("created");
+    expect(await shown()).toEqual([]);
+    await world.sandbox.advance(1_001);
+    expect(await get(reference)).toMatchObject({ status, updatedAt });
+    expect(await shown()).toHaveLength(1);
+  });
+
+  it("show the changes of an order in their sequence, and hold up no fleet", async () => {
+    await turn({ lateCommitShare: 0.5, lateCommitMs: 20_000 });
+    const references = await makeOrders(12);
+    await world.steer("POST", "/dials", { speed: 40 });
+    const seen = new Map<string, string[]>();
+    for (let look = 0; look < 40; look += 1) {
+      await world.sandbox.advance(8_000);
+      for (const { reference, status } of (await list()).json.data) {
+        const statuses = seen.get(reference) ?? [];
+        if (statuses.at(-1) !== status) seen.set(reference, [...statuses, status]);
+      }
     }
-    const [first = [], second = []] = runs;
-    expect(first.length).toEqual(isBetween(20, 37));
-    expect(second.toSorted()).toEqual(first.toSorted());
-    const events = (await world.steer("GET", "/events?limit=100")) as { sentAs: string }[];
-    expect(events.filter(({ sentAs }) => sentAs === "lost")).toHaveLength(40 - first.length);
+    for (const reference of references) {
+      const statuses = seen.get(reference) ?? [];
+      expect(statuses).toEqual(STATUSES.filter((status) => statuses.includes(status)));
+      expect(statuses.at(-1)).toBe("delivered");
+      const events = live.received.filter(({ event }) => event.data.reference === reference);
+      expect(events.map(({ event }) => event.data.status)).toEqual(STATUSES.slice(1));
+    }
+    await world.steer("POST", "/dials", { speed: 0 });
+  });
+
+  it("are known to whoever writes", async () => {
+    await turn({ lateCommitShare: 1, lateCommitMs: 60_000 });
+    const body = orderBody({ externalOrderId: "late" });
+    const create = async () => (await world.ask("POST", "/v1/orders", { body })).status;
+    expect([await create(), await create()]).toEqual([201, 409]);
+    // What follows a late change waits for it.
+    await turn({ lateCommitShare: 0 });
+    expect((await world.ask("POST", "/v1/orders/late/cancel")).json.status).toBe("cancelled");
+    await world.sandbox.advance(59_000);
+    expect((await get("late")).error.code).toBe("order_not_found");
+    await world.sandbox.advance(1_001);
+    expect((await get("late")).status).toBe("cancelled");
+  });
+});
+
+describe("events", () => {
+  it("a share of them is lost", async () => {
+    await turn({ loseShare: 0.3 });
+    await stepAll(await makeOrders(40));
+    await world.sandbox.idle();
+    expect(live.received.length).toEqual(isBetween(20, 37));
+    const events = (await world.steer("GET", "/events?limit=40")) as { sentAs: string }[];
+    expect(events.filter(({ sentAs }) => sentAs === "lost")).toHaveLength(40 - live.received.length);
   });
 
   it("a share of them is sent twice, with the same bytes and id", async () => {
@@ -91,60 +137,6 @@ describe("events", () => {
   });
 });
 
-describe("late commits", () => {
-  it("show a change only some time after its updatedAt, while its event is on time", async () => {
-    const [reference = ""] = await makeOrders(1);
-    await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
-    await world.sandbox.advance(60_000);
-    await stepAll([reference]);
-    await world.sandbox.idle();
-    const [{ event }] = live.received as [ReceivedEvent];
-    const { status, updatedAt } = event.data;
-    expect([status, updatedAt]).toEqual(["arrived_for_pickup", event.created]);
-    await world.sandbox.advance(7_000);
-    expect((await get(reference)).status).toBe("created");
-    expect((await list("&status=arrived_for_pickup")).json.data).toEqual([]);
-    await world.sandbox.advance(1_001);
-    expect(await get(reference)).toMatchObject({ status, updatedAt });
-    expect((await list("&status=arrived_for_pickup")).json.data).toHaveLength(1);
-  });
-
-  it("show the changes of an order in their sequence, and hold up no fleet", async () => {
-    await turn({ lateCommitShare: 0.5, lateCommitMs: 20_000 });
-    const references = await makeOrders(12);
-    await world.steer("POST", "/dials", { speed: 40 });
-    const seen = new Map<string, string[]>();
-    for (let look = 0; look < 40; look += 1) {
-      await world.sandbox.advance(8_000);
-      for (const { reference, status } of (await list()).json.data) {
-        const statuses = seen.get(reference) ?? [];
-        if (statuses.at(-1) !== status) seen.set(reference, [...statuses, status]);
-      }
-    }
-    for (const reference of references) {
-      const statuses = seen.get(reference) ?? [];
-      expect(statuses).toEqual(STATUSES.filter((status) => statuses.includes(status)));
-      expect(statuses.at(-1)).toBe("delivered");
-      const events = live.received.filter(({ event }) => event.data.reference === reference);
-      expect(events.map(({ event }) => event.data.status)).toEqual(STATUSES.slice(1));
-    }
-  });
-
-  it("are known to whoever writes", async () => {
-    await turn({ lateCommitShare: 1, lateCommitMs: 60_000 });
-    const body = orderBody({ externalOrderId: "late" });
-    const create = async () => (await world.ask("POST", "/v1/orders", { body })).status;
-    expect([await create(), await create()]).toEqual([201, 409]);
-    // What follows a late change waits for it.
-    await turn({ lateCommitShare: 0 });
-    expect((await world.ask("POST", "/v1/orders/late/cancel")).json.status).toBe("cancelled");
-    await world.sandbox.advance(59_000);
-    expect((await get("late")).error.code).toBe("order_not_found");
-    await world.sandbox.advance(1_001);
-    expect((await get("late")).status).toBe("cancelled");
-  });
-});
-
 it("updatedAt never decreases, even if the provider's clock is set back", async () => {
   const [reference = ""] = await makeOrders(1);
   const { updatedAt } = await get(reference);
@@ -154,19 +146,22 @@ it("updatedAt never decreases, even if the provider's clock is set back", async 
 });
 
 describe("lists", () => {
-  const references = async (query = "") =>
-    (await list(query)).json.data.map((order: { reference: string }) => order.reference) as string[];
+  /** Those of `made` that a list has, in its sequence. */
+  const listed = async (made: readonly string[], query = "") =>
+    ((await list(query)).json.data as { reference: string }[])
+      .map(({ reference }) => reference)
+      .filter((reference) => made.includes(reference));
 
   it("come in descending order or unsorted", async () => {
     const made = await makeOrders(20);
-    expect(await references()).toEqual(made);
+    expect(await listed(made)).toEqual(made);
     await turn({ listOrder: "descending" });
-    expect(await references()).toEqual(made.toReversed());
+    expect(await listed(made)).toEqual(made.toReversed());
     await turn({ listOrder: "unsorted" });
-    const unsorted = await references();
+    const unsorted = await listed(made);
     expect(unsorted.toSorted()).toEqual(made.toSorted());
     expect(unsorted).not.toEqual(made);
-    expect(await references()).toEqual(unsorted);
+    expect(await listed(made)).toEqual(unsorted);
   });
 
   it("break ties at random, and only ties", async () => {
@@ -175,7 +170,8 @@ describe("lists", () => {
     await world.sandbox.advance(5_000);
     const late = await makeOrders(15);
     await turn({ listTies: "random" });
-    const pages = [await references(), await references()];
+    const made = [...early, ...late];
+    const pages = [await listed(made), await listed(made)];
     for (const page of pages) {
       expect(page.slice(0, 15).toSorted()).toEqual(early.toSorted());
       expect(page.slice(15).toSorted()).toEqual(late.toSorted());
@@ -187,11 +183,11 @@ describe("lists", () => {
     const made = await makeOrders(5);
     const times = await Promise.all(made.map(async (each) => (await get(each)).updatedAt));
     const period = `&updatedSince=${encodeURIComponent(times[1])}&updatedUntil=${encodeURIComponent(times[3])}`;
-    expect(await references(period)).toEqual([made[1], made[2]]);
+    expect(await listed(made, period)).toEqual([made[1], made[2]]);
     await turn({ listBounds: "inclusive" });
-    expect(await references(period)).toEqual([made[1], made[2], made[3]]);
+    expect(await listed(made, period)).toEqual([made[1], made[2], made[3]]);
     await turn({ listBounds: "exclusive" });
-    expect(await references(period)).toEqual([made[2]]);
+    expect(await listed(made, period)).toEqual([made[2]]);
   });
 });
 
@@ -204,6 +200,29 @@ describe("requests", () => {
     expect(failed[0]!.headers.has("ratelimit-policy")).toBe(true);
   });
 
+  it("get half of the JSON", async () => {
+    await turn({ truncateShare: 1 });
+    const answer = await list();
+    expect(answer.status).toBe(200);
+    expect(() => JSON.parse(answer.text)).toThrow(SyntaxError);
+  });
+
+  it("lose the connection before or after they take effect", async () => {
+    await turn({ dropBeforeShare: 1 });
+    const create = (externalOrderId: string) =>
+      expect(world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId }) })).rejects.toThrow(
+        "fetch failed",
+      );
+    await create("before");
+    await turn({ dropBeforeShare: 0, dropAfterShare: 1 });
+    await create("after");
+    await turn({ dropAfterShare: 0 });
+    const statuses = ["before", "after"].map(async (name) => (await get(name)).status);
+    expect(await Promise.all(statuses)).toEqual([undefined, "created"]);
+    expect((await world.steer("GET", "/state")).requests).toMatchObject({ "createOrder 0": 2 });
+  });
+
+  // The last, because it ends the sandbox.
   it("fail, wait and break off at one endpoint alone, or of one order", async () => {
     const [reference = ""] = await makeOrders(1);
     const statuses = () =>
@@ -231,23 +250,5 @@ describe("requests", () => {
     expect(end).toBe("none");
     await world.sandbox.close();
     expect(await waiting).toBe("fetch failed");
-  });
-
-  it("get half of the JSON", async () => {
-    await turn({ truncateShare: 1 });
-    const answer = await list();
-    expect(answer.status).toBe(200);
-    expect(() => JSON.parse(answer.text)).toThrow(SyntaxError);
-  });
-
-  it("lose the connection before or after they take effect", async () => {
-    await turn({ dropBeforeShare: 1 });
-    await expect(world.ask("POST", "/v1/orders", { body: orderBody() })).rejects.toThrow("fetch failed");
-    await turn({ dropBeforeShare: 0, dropAfterShare: 1 });
-    await expect(world.ask("POST", "/v1/orders", { body: orderBody() })).rejects.toThrow("fetch failed");
-    await turn({ dropAfterShare: 0 });
-    expect((await list()).json.data).toHaveLength(1);
-    const { requests } = await world.steer("GET", "/state");
-    expect(requests).toMatchObject({ "createOrder 0": 2, "listOrders 200": 1 });
   });
 });
