@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { canonicalJson, JSON_DEPTH_MAX } from "../../../src/domain/order/canonicalJson.ts";
 import { UnreadableSnapshotError } from "../../../src/domain/errors.ts";
-import { readOrderResponse, readSnapshot, readPage } from "../../../src/wire/order.ts";
+import { readOrderResponse, readSnapshot } from "../../../src/wire/order.ts";
 import { rawElements, rawMember, rawMembers, withoutMember } from "../../../src/wire/rawJson.ts";
 import { at, makeOrder } from "../../support/mirror/orders.ts";
 
@@ -118,27 +118,4 @@ describe("readSnapshot", () => {
     expect(single.hash).toBe(read(order).hash);
     expect(single.raw).not.toContain("req_1");
   });
-});
-
-describe("readPage", () => {
-  it("keeps each element's text and value", () => {
-    const text =
-      '{"data":[ {"reference":"A", "n": 1.0}, null ],"hasMore":false,"limit":50,"offset":0,"request_id":"r"}';
-    expect(readPage({ text, value: JSON.parse(text) })).toEqual({
-      elements: [
-        { raw: '{"reference":"A", "n": 1.0}', value: { reference: "A", n: 1 } },
-        { raw: "null", value: null },
-      ],
-      hasMore: false,
-      limit: 50,
-      offset: 0,
-    });
-  });
-
-  it.each(["[]", '{"data":{},"hasMore":false,"limit":1,"offset":0}', '{"data":[]}', "null"])(
-    "refuses %s",
-    (text) => {
-      expect(() => readPage({ text, value: JSON.parse(text) })).toThrow(UnreadableSnapshotError);
-    },
-  );
 });
