@@ -80,7 +80,6 @@ export async function openTarget(options: Partial<SandboxOptions> = {}) {
     },
   };
 }
-export type ContractTarget = Awaited<ReturnType<typeof openTarget>>;
 
 /** One key: `ask` for what the spec does not allow, and `client` for the rest. */
 export type Caller = ReturnType<typeof makeCaller>;
