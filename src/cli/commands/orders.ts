@@ -25,6 +25,7 @@ import {
   chooseSource,
   isAgreed,
   parseCount,
+  parseReference,
   refuseSeveral,
   withMirror,
   type Mirror,
@@ -60,7 +61,9 @@ export function register(program: Command): void {
     .option("--json", "print JSON")
     .action((options: ListOptions) => withMirror(({ pool }) => list(pool, options)));
   const onOrder = (name: string) =>
-    program.command(name).argument("<reference>", "the provider's reference, or the externalOrderId");
+    program
+      .command(name)
+      .argument("<reference>", "the provider's reference, or the externalOrderId", parseReference);
   onOrder("order")
     .description(
       "show one order: every event and every read with news, when it arrived, what was decided, and why",

@@ -10,7 +10,14 @@ import type { Pool } from "../../database/database.ts";
 import { findOrders } from "../../orders/orderStory.sql.ts";
 import { systemClock, type Clock } from "../../process/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
-import { chooseSource, parseCount, refuseSeveral, untilInterrupted, withMirror } from "../input/session.ts";
+import {
+  chooseSource,
+  parseCount,
+  parseReference,
+  refuseSeveral,
+  untilInterrupted,
+  withMirror,
+} from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
@@ -28,7 +35,7 @@ export function register(program: Command): void {
     .command("tail")
     .description("follow decisions as they are made, one line each, until Ctrl-C")
     .option("--source <id>", "only this source")
-    .option("--order <reference>", "only this order: its reference or externalOrderId")
+    .option("--order <reference>", "only this order: its reference or externalOrderId", parseReference)
     .option("-n, --last <count>", "begin with this many of the last ones", parseCount(LAST_MAX), LAST_DEFAULT)
     .option("--json", "print each decision as a line of JSON, including confirmations")
     .action((options: Options) =>

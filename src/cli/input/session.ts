@@ -164,6 +164,12 @@ export function parseWhen(text: string): Instant {
   }
 }
 
+/** The name of an order. A variable of a script that is not set names none. */
+export function parseReference(text: string): string {
+  if (text.trim() === "") throw new InvalidArgumentError("It must be the name of an order.");
+  return text;
+}
+
 /** Makes the parser of a whole number from 0 to `max` in an option. */
 export function parseCount(max: number) {
   return (text: string): number => {

@@ -159,6 +159,10 @@ it.each([
   [["backfill", "--from", "P1D", "--to", "P2D"], "The period ends before it begins."],
   [["verify", "--from", "2062-01-01T00:00:00Z"], "The period lies in the future."],
   [["verify", "--from", "P1D", "--source", "other"], "There is no source other."],
+  ...["order", "refetch", "erase", "tail --order"].map((name): [string[], string] => [
+    [...name.split(" "), ""],
+    "It must be the name of an order.",
+  ]),
   [["orders", "--limit", "10001"], "It must be a whole number of at most 10000."],
   [["outgoing", "remove", "x", "--yes"], "A worker lists x, or did so within the last 30 seconds."],
   ...["retry", "test", "remove", "replay --since=P1D"].map((name): [string[], string] => [
