@@ -4,9 +4,9 @@ import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout } from "node:timers/promises";
+import pg from "pg";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
-import { withClient } from "../../../src/database/database.ts";
 import { findProgram, LIVE_ENV, ROOT, stopPrograms, watchProgram } from "../../support/programs/program.ts";
 
 const LOOK_MS = 5;
@@ -18,21 +18,32 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 interface Start {
   readonly dataDir: string;
   readonly port: number;
+  /** To its Postgres: a new one for each look would take more processor time than the start. */
+  connection?: pg.Client | undefined;
 }
 
 const clusterOf = ({ dataDir }: Start) => path.join(dataDir, "postgres");
 
-/** Asks the embedded Postgres of a start; undefined until it answers. */
-async function askPostgres(start: Start, sql: string): Promise<unknown> {
+/** Connects to the embedded Postgres of a start; undefined until it is ready. */
+async function connect(start: Start): Promise<pg.Client | undefined> {
   const pid = await readFile(path.join(clusterOf(start), "postmaster.pid"), "utf8").catch(() => "");
   const [, , , port, , , , status = ""] = pid.split("\n");
   if (status.trim() !== "ready") return undefined;
   const password = await readFile(path.join(start.dataDir, "postgres-password"), "utf8");
-  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  return withClient(url, async (client) => {
-    const { rows } = await client.query<{ answer: unknown }>(sql);
-    return rows[0]?.answer;
-  }).catch(() => undefined);
+  const client = new pg.Client(`postgres://postgres:${password}@127.0.0.1:${port}/postgres`);
+  // The server ends it.
+  client.on("error", () => undefined);
+  return client.connect().then(
+    () => client,
+    () => undefined,
+  );
+}
+
+/** Asks the embedded Postgres of a start; undefined until it answers. */
+async function askPostgres(start: Start, sql: string): Promise<unknown> {
+  start.connection ??= await connect(start);
+  const result = await start.connection?.query<{ answer: unknown }>(sql).catch(() => undefined);
+  return result?.rows[0]?.answer;
 }
 
 /** The steps of a start, each with what shows from outside that it is under way. */
@@ -89,7 +100,7 @@ it.each<[command: Command, step: Step, signal: "SIGINT" | "SIGTERM"]>([
     // the mirror of `up`.
     const dataDir = path.join(folder, isProcess || command === "migrate" ? command : "up");
     const port = await findFreePort();
-    const start = { dataDir: command === "demo" ? path.join(dataDir, "demo") : dataDir, port };
+    const start: Start = { dataDir: command === "demo" ? path.join(dataDir, "demo") : dataDir, port };
     const program = watchProgram(
       spawn(process.execPath, [findProgram(), command], {
         cwd: path.join(ROOT, "dist"),
@@ -113,6 +124,7 @@ it.each<[command: Command, step: Step, signal: "SIGINT" | "SIGTERM"]>([
     // A terminal's Ctrl-C reaches the whole group, so initdb and pg_ctl too; a manager ends the process alone.
     process.kill((signal === "SIGINT" ? -1 : 1) * Number(program.child.pid), signal);
     const ending = await program.ended;
+    await start.connection?.end().catch(() => undefined);
     expect(ending.stderr).not.toMatch(/nobody caught|too long|did not stop|"level":(50|60)/);
     expect(ending.signal).toBe(signal);
     expect(/^(?:Setting up|Starting) /m.test(ending.stderr)).toBe(isProcess);
