@@ -4,7 +4,7 @@ import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthRouter, type HealthRouterDeps } from "../../../src/health/healthRouter.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
-import { withDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 
 const { database } = await openTestDatabase();
@@ -102,19 +102,6 @@ describe("readiness", () => {
     await database.pool.query("grant insert on mirror.inbox to health_reader");
     expect((await get("/readyz")).status).toBe(200);
     await database.pool.query("drop owned by health_reader; drop role health_reader");
-  });
-
-  it("is 503 when the database is unreachable, and 200 again when it is back", async () => {
-    const name = new URL(database.url).pathname.slice(1);
-    const get = await start();
-    expect((await get("/readyz")).status).toBe(200);
-    const admin = openPool(withDatabase(database.url, "postgres"));
-    await admin.query(`alter database ${name} allow_connections false`);
-    await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
-    await expect.poll(async () => (await get("/readyz")).status).toBe(503);
-    expect((await get("/livez")).status).toBe(200);
-    await admin.query(`alter database ${name} allow_connections true`);
-    await expect.poll(async () => (await get("/readyz")).status).toBe(200);
   });
 
   it("is 503 within about two seconds when the database accepts connections but never answers", async () => {
