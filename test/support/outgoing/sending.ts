@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import { afterEach, beforeEach, expect, vi } from "vitest";
+import { beforeEach, expect, onTestFinished, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Wanted } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
 import { syncEndpoints } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
@@ -52,15 +52,11 @@ export async function seeOn(database: Pool, ...orders: OrderSketch[]): Promise<v
 }
 export const references = (count: number) => Array.from({ length: count }, (_, index) => `R${index}-`);
 
-/** A database with the source `live`, emptied before each test of the file, and endpoints that end after it. */
+/** A database with the source `live`, emptied before each test of the file, and endpoints that end with one. */
 export async function openSending() {
   const { pool } = await openTestDatabase();
   await addSource(pool, "live");
   beforeEach(() => pool.query(emptying(TABLES)));
-  const closes: (() => Promise<unknown>)[] = [];
-  afterEach(async () => {
-    for (const close of closes.splice(0).reverse()) await close();
-  });
   const see = (...orders: OrderSketch[]) => seeOn(pool, ...orders);
   /** A change of the status for each of the statuses, one order after the other. */
   const change = async (names: readonly string[], statuses: readonly string[] = ["created"]) => {
@@ -84,7 +80,7 @@ export async function openSending() {
       const ended = (await states()).filter((state) => state.startsWith("delivered"));
       expect(ended).toHaveLength(count);
     }, WAIT);
-  const open = makeOpen(pool, closes);
+  const open = makeOpen(pool);
   return { pool, see, change, list, listAs, age, open, states, settled, deliveredAll };
 }
 
@@ -96,7 +92,7 @@ async function readStates(pool: Pool): Promise<string[]> {
 }
 
 /** Opens an endpoint with a name of its own, which as many processes serve. */
-function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
+function makeOpen(pool: Pool) {
   let number = 0;
   return async (options: Options = {}) => {
     const { answer = accept, processes = 1, ordered = false, rate = null, fields = "all" } = options;
@@ -127,7 +123,7 @@ function makeOpen(pool: Pool, closes: (() => Promise<unknown>)[]) {
         lookEveryMs: options.lookEveryMs === null ? 3_600_000 : 50,
       });
       wakes.push(() => one.wake());
-      closes.push(async () => {
+      onTestFinished(async () => {
         server.closeAllConnections();
         await one.close();
         server.close();
