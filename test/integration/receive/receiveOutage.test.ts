@@ -27,7 +27,7 @@ const { database } = await openTestDatabase();
 let receiving: Receiving;
 let locker: pg.PoolClient | undefined;
 beforeEach(async () => {
-  receiving = await startReceiving({ url: database.url, patienceMs: 60_000 });
+  receiving = await startReceiving({ url: database.url });
 });
 afterEach(async () => {
   await unlock();
@@ -37,7 +37,7 @@ afterEach(async () => {
 
 /** A receiver that gives up as the product does. */
 async function start(url = database.url): Promise<Receiving> {
-  const own = await startReceiving({ url });
+  const own = await startReceiving({ url, givesUp: true });
   onTestFinished(() => own.close());
   return own;
 }

@@ -30,18 +30,19 @@ export async function startReceiving(options: {
   parser?: RequestHandler;
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
-  /** How long an event may wait for Postgres, in place of the product's 2 s, which a busy machine may need. */
-  patienceMs?: number;
+  /** Waits for Postgres no longer than the product, which a busy machine may need. */
+  givesUp?: boolean;
 }) {
+  const patienceMs = options.givesUp ? 1_500 : 60_000;
   const pool = makePool({
     url: options.url,
     purpose: "receive",
     max: 2,
-    statementTimeoutMs: options.patienceMs ?? 1_500,
-    connectTimeoutMs: options.patienceMs ?? 1_500,
+    statementTimeoutMs: patienceMs,
+    connectTimeoutMs: patienceMs,
   });
   for (const sourceId of ["live", "test", "plain", "keyed"]) await addSource(pool, sourceId);
-  const limits = options.patienceMs === undefined ? {} : { deadlineMs: options.patienceMs };
+  const limits = options.givesUp ? {} : { deadlineMs: patienceMs };
   const { store } = makeGroupCommit({ insert: (events) => insertEvents(pool, events), limits });
   const notified: number[] = [];
   /** The number of calls by outcome. */
