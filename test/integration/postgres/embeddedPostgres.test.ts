@@ -12,10 +12,16 @@ import {
   type EmbeddedPostgresOptions,
 } from "../../../src/postgres/embeddedPostgres.ts";
 import { isPidAlive } from "../../../src/process/processLock.ts";
+import { findProgram } from "../../support/programs/program.ts";
 import { runOnServer } from "../../support/servers/database.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 
-const PROGRAM = path.resolve(import.meta.dirname, "../../support/programs/postgresUser.ts");
+/** Uses an embedded Postgres: prints its address, and stops using it when its stdin ends. Argument: the data folder. */
+const PROGRAM = `
+  const { startEmbeddedPostgres } = await import(${JSON.stringify(path.resolve(findProgram(), "../../postgres/embeddedPostgres.js"))});
+  const server = await startEmbeddedPostgres({ dataDir: process.argv[1], durable: false });
+  process.stdout.write(server.url);
+  process.stdin.on("end", () => void server.stop()).resume();`;
 const WAIT = { timeout: 60_000, interval: 50 };
 
 let dataDir: string;
@@ -39,7 +45,7 @@ async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<Em
 
 /** Starts in a separate process. */
 async function startElsewhere() {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir], {
+  const child = spawn(process.execPath, ["--input-type=module", "-e", PROGRAM, dataDir], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(child, "exit");
@@ -53,7 +59,7 @@ async function startElsewhere() {
     return ended;
   };
   const [output] = (await once(child.stdout, "data")) as [Buffer];
-  return { url: output.toString().trim(), leave, kill };
+  return { url: output.toString(), leave, kill };
 }
 
 const query = async (url: string, sql: string) =>
