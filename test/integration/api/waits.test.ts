@@ -146,19 +146,19 @@ describe("the refusal of what is not complete", () => {
 });
 
 describe("many waiting requests", () => {
-  const after = parseInstant(T);
-  const signal = new AbortController().signal;
+  function openWait() {
+    const news = makeNews(systemClock);
+    const orderWait = makeOrderWait({ pool: api.pool, clock: systemClock, news });
+    const options = { timeoutMs: 20_000, signal: new AbortController().signal };
+    const wait = (client: string, reference = "A") =>
+      orderWait({ sourceId: "live", reference, instant: parseInstant(T) }, { client, ...options });
+    return { news, wait };
+  }
 
   it("share one statement at a time", async () => {
     const query = vi.spyOn(api.pool, "query");
-    const news = makeNews(systemClock);
-    const orderWait = makeOrderWait({ pool: api.pool, clock: systemClock, news });
-    const waits = Array.from({ length: 400 }, (_, n) =>
-      orderWait(
-        { sourceId: "live", reference: `R${n}`, instant: after },
-        { client: `client ${n % 2}`, timeoutMs: 20_000, signal },
-      ),
-    );
+    const { news, wait } = openWait();
+    const waits = Array.from({ length: 400 }, (_, n) => wait(`client ${n % 2}`, `R${n}`));
     await add({ reference: "R399", updatedAt: AFTER_T });
     expect(await waits[399]).toBe(true);
     await news.close();
@@ -167,10 +167,7 @@ describe("many waiting requests", () => {
   });
 
   it("are refused beyond the cap and a half of it for one client, and released when the process closes", async () => {
-    const news = makeNews(systemClock);
-    const orderWait = makeOrderWait({ pool: api.pool, clock: systemClock, news });
-    const wait = (client: string) =>
-      orderWait({ sourceId: "live", reference: "A", instant: after }, { client, timeoutMs: 20_000, signal });
+    const { news, wait } = openWait();
     const refusal = { status: 503, code: "too_many_waits" };
     const waits = Array.from({ length: 250 }, () => wait("a"));
     await expect(wait("a")).rejects.toMatchObject(refusal);

@@ -158,17 +158,13 @@ describe("daily", () => {
       [String(parseInstant("2026-03-02T10:00:00Z"))],
     );
     expect(taken).toEqual({ taken: true });
-    const breach = await read(
-      `select updated_at, reproved_at, safe_through_before, safe_through_after, since <= updated_at and updated_at < until as within
-       from reporting.coverage_breaches`,
-    );
-    expect(breach).toEqual([
+    expect(await read("select * from reporting.coverage_breaches")).toMatchObject([
       {
+        since: "2026-03-02 10:00:00+00",
         updated_at: "2026-03-02 10:00:00+00",
         reproved_at: null,
         safe_through_before: "2026-03-03 00:00:00+00",
         safe_through_after: "2026-03-02 10:00:00+00",
-        within: true,
       },
     ]);
     expect(await final("Europe/Amsterdam")).toEqual([false, true, false]);
