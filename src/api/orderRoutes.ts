@@ -120,14 +120,10 @@ function writePage(page: {
   // Added one by one: V8 then copies them once, when the page is complete, and a page is garbage in its largest heap.
   let texts = "";
   for (const { raw } of orders) texts += texts === "" ? raw : `,${raw}`;
-  const revisions = page.revisions ? `,"revisions":${listRevisions(orders)}` : "";
+  const list = () =>
+    orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) }));
+  const revisions = page.revisions ? `,"revisions":${JSON.stringify(list())}` : "";
   return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
-}
-
-function listRevisions(orders: readonly ServedOrder[]): string {
-  return JSON.stringify(
-    orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) })),
-  );
 }
 
 const NOT_READ = {

@@ -51,19 +51,16 @@ const JSON_TYPE = "application/json; charset=utf-8";
  * revalidate, which the ETag makes cheap. `no-store` would forbid that.
  */
 export const stampAnswer: Middleware = (_request, response, next) => {
+  // Node draws the random bytes of many UUIDs at once.
+  const digits = randomUUID().replaceAll("-", "").slice(0, REQUEST_ID_DIGITS);
   setHeaders(response, {
-    [REQUEST_ID_HEADER]: makeRequestId(),
+    [REQUEST_ID_HEADER]: `req_${digits}`,
     "Cache-Control": "private, no-cache",
     Vary: "Authorization, X-Source",
     "X-Content-Type-Options": "nosniff",
   });
   next();
 };
-
-/** 24 hexadecimal digits. Node draws the random bytes of many UUIDs at once. */
-function makeRequestId(): string {
-  return `req_${randomUUID().replaceAll("-", "").slice(0, REQUEST_ID_DIGITS)}`;
-}
 
 /** Last of all routes. */
 export const refuseAnyAddress: Middleware = () => {

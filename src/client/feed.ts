@@ -147,7 +147,8 @@ export async function* streamChanges(
     signal.throwIfAborted();
     const request = get(STREAM_ROUTE, { query: new URLSearchParams({ after }) });
     const response = await connection.open(request, abort);
-    if (response.body === null || !isEventStream(response))
+    const type = response.headers.get("content-type") ?? "";
+    if (response.body === null || !type.startsWith("text/event-stream"))
       throw makeFailure("was not answered with an event stream", "unreadable");
     onOpen();
     const messages: EventSourceMessage[] = [];
@@ -189,9 +190,6 @@ function readEvent<Schema extends z.ZodType>(schema: Schema, text: string): z.in
   if (read.success) return read.data;
   throw makeFailure("sent an unreadable event", "unreadable");
 }
-
-const isEventStream = ({ headers }: Response) =>
-  (headers.get("content-type") ?? "").startsWith("text/event-stream");
 
 function makeFailure(what: string, failure: SourceFailure): ProviderError {
   return new ProviderError(`GET ${STREAM_ROUTE} ${what}`, { failure });

@@ -50,13 +50,9 @@ export function verifyWebhook(request: WebhookRequest): WebhookMessage {
   const verifier = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets });
   const verdict = verifier.verify({ headersDistinct, body, nowSeconds });
   if (!verdict.valid) throw new WebhookRefusedError(verdict.reason);
-  return readMessage(body, verdict.id ?? "");
-}
-
-function readMessage(body: Buffer, id: string): WebhookMessage {
   const value = tryParseJson(body.toString());
   if (typeof value !== "object" || value === null) throw new WebhookRefusedError("body_unreadable");
-  return { ...(value as WebhookMessage), id };
+  return { ...(value as WebhookMessage), id: verdict.id ?? "" };
 }
 
 function listHeaders(headers: WebhookRequest["headers"]): NodeJS.Dict<string[]> {
