@@ -1,6 +1,8 @@
-import type { OutgoingFields } from "../../../src/domain/order/outgoing.ts";
+import { OUTGOING_FIELDS, OUTGOING_TYPES, type OutgoingFields } from "../../../src/domain/order/outgoing.ts";
 import { makeOrder } from "../../support/mirror/orders.ts";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { describeApi } from "../../../src/api/openapi/openapi.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -37,24 +39,41 @@ describe("the answer of an endpoint", () => {
   });
 });
 
+const change: Change = {
+  position: 12n,
+  digest: "0a1b2c3d",
+  sourceId: "live",
+  reference: "A",
+  revision: 2,
+  status: "picked_up",
+  previousStatus: "created",
+  verdict: "applied",
+  via: "webhook",
+  eventId: "evt_1",
+  eventType: "order.picked_up",
+  version: parseInstant("2026-03-01T09:00:01.000000001Z"),
+  changedAt: parseInstant("2026-03-01T09:00:02Z"),
+  before: '{"reference":"A","n": 1.0}',
+  after: '{"reference":"A","n": 12345678901234567890}',
+};
+
+it.each(OUTGOING_TYPES)("the document of the API describes a message of the type %s", (type) => {
+  const { webhooks, components } = describeApi();
+  const schema = webhooks[type]?.post.requestBody?.content["application/json"].schema;
+  // Parsed from the text, instead of the object that it was generated from.
+  const whole = JSON.stringify({ ...schema, $defs: components.schemas });
+  const local = whole.replaceAll("#/components/schemas/", "#/$defs/");
+  const check = z.fromJSONSchema(JSON.parse(local) as z.core.JSONSchema.JSONSchema);
+  const order = JSON.stringify(makeOrder({ reference: "A", updatedAt: "2026-03-01T09:00:01Z" }));
+  for (const fields of OUTGOING_FIELDS) {
+    const sent = { ...change, before: order, after: order, epoch: "0123456789ab", type };
+    const message = JSON.parse(writeMessage(sent, fields).body.toString()) as object;
+    expect(check.safeParse(message).error).toBeUndefined();
+    expect(check.safeParse({ ...message, data: {} }).success).toBe(false);
+  }
+});
+
 it("a message is the change as in the feed, under a stable id", () => {
-  const change: Change = {
-    position: 12n,
-    digest: "0a1b2c3d",
-    sourceId: "live",
-    reference: "A",
-    revision: 2,
-    status: "picked_up",
-    previousStatus: "created",
-    verdict: "applied",
-    via: "webhook",
-    eventId: "evt_1",
-    eventType: "order.picked_up",
-    version: parseInstant("2026-03-01T09:00:01.000000001Z"),
-    changedAt: parseInstant("2026-03-01T09:00:02Z"),
-    before: '{"reference":"A","n": 1.0}',
-    after: '{"reference":"A","n": 12345678901234567890}',
-  };
   const write = (epoch: string, changed: Change, fields: OutgoingFields = "all") =>
     writeMessage({ ...changed, epoch, type: "order.status_changed" }, fields);
   const { id, body } = write("0123456789ab", change);
