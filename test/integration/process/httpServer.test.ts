@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
@@ -6,22 +5,12 @@ import { buffer } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { makeHttpServer, SERVER_LIMITS, type ServerLimits } from "../../../src/process/httpServer.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
+import { makeHead, openRaw, sendRaw, type RawConnection } from "../../support/http/rawHttp.ts";
 import { logInto } from "../../support/run/logInto.ts";
 import { listenHere } from "../../support/http/serve.ts";
 
 const lines: string[] = [];
 const logger = logInto((line) => lines.push(line), "debug");
-
-const whenClosed = (socket: Socket) => new Promise<void>((resolve) => socket.once("close", () => resolve()));
-
-async function connectTo(port: number): Promise<Socket> {
-  const socket = connect({ port, host: "127.0.0.1" });
-  socket.on("error", () => undefined);
-  await Promise.race([once(socket, "connect"), whenClosed(socket)]).catch(() => undefined);
-  onTestFinished(() => void socket.destroy());
-  return socket;
-}
 
 async function start(listener: RequestListener, limits: Partial<ServerLimits> = {}): Promise<number> {
   lines.length = 0;
@@ -102,24 +91,30 @@ it("a client that reads nothing of its answer is disconnected; not one that read
 });
 
 describe("connections", () => {
+  const open = async (port: number) => {
+    const connection = await openRaw(port);
+    onTestFinished(() => connection.abort());
+    return connection;
+  };
   /** True if a request on this connection is answered. */
-  const isServed = (socket: Socket) =>
-    new Promise<boolean>((resolve) => {
-      socket.on("error", () => resolve(false)).once("close", () => resolve(false));
-      socket.once("data", () => resolve(true));
-      socket.write(makeHead("GET /", []));
-    });
+  const isServed = (connection: RawConnection) => {
+    connection.write(makeHead("GET /", []));
+    return connection.readAnswer().then(
+      () => true,
+      () => false,
+    );
+  };
   const answer: RequestListener = (_request, response) => response.end("here");
 
   it("beyond the limit are closed, and those within it are answered", async () => {
     const port = await start(answer, { connectionsMax: 2 });
-    const [first, second] = [await connectTo(port), await connectTo(port)];
+    const [first, second] = [await open(port), await open(port)];
     expect(await isServed(first)).toBe(true);
-    expect(await isServed(await connectTo(port))).toBe(false);
+    expect(await isServed(await open(port))).toBe(false);
     expect(lines.join("")).toContain("too_many_connections");
     expect(await Promise.all([first, second].map(isServed))).toEqual([true, true]);
-    first.destroy();
-    await expect.poll(async () => isServed(await connectTo(port))).toBe(true);
+    first.abort();
+    await expect.poll(async () => isServed(await open(port))).toBe(true);
   });
 
   it("are closed after an idle time longer than that of load balancers", async () => {
