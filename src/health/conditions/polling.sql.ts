@@ -141,11 +141,14 @@ export const POLLING_CONDITIONS: readonly Rule<Polling>[] = [
     measures: "no poller leads, so nothing is polled",
     forSeconds: 120,
     noticedAfterSeconds: 15,
-    remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
+    remedy:
+      "Start `order-mirror poller`; until then lost events are not repaired. Or, if the source is out of use, pause it with `order-mirror source pause SOURCE`.",
     page: SOURCE_PAGE,
     holds: ({ leaderlessSince, pausedAt }) => leaderlessSince !== null && pausedAt === null,
     since: ({ leaderlessSince }) => leaderlessSince,
     cause: ({ sourceId }) => `No poller runs for ${sourceId}.`,
+    fix: ({ sourceId }) =>
+      `Start \`order-mirror poller\`; until then lost events are not repaired. Or, if ${sourceId} is out of use, pause it with \`order-mirror source pause ${sourceId}\`.`,
   },
   {
     name: "OrderMirrorNotPolled",
