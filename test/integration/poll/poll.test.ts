@@ -179,15 +179,6 @@ it("sends no request once its lease may have expired", async () => {
   expect(await readCoverage()).toEqual([]);
 });
 
-it("reads its window again in another term when it could not record it", async () => {
-  const poller = makeSut();
-  const expire = "update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'";
-  provider.before = async () => void (await pool.query(expire));
-  expect(await poll(poller)).toMatchObject({ outcome: "lease_lost" });
-  provider.before = () => undefined;
-  expect(await poll(poller)).toMatchObject({ outcome: "polled" });
-});
-
 it("reads nothing while it is paused, lets others lead, and goes on where it was", async () => {
   const poller = makeSut();
   await poll(poller);
