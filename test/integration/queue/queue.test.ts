@@ -150,17 +150,13 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
 });
 
 describe("a queue in Postgres that cannot be used", () => {
-  const opening = (databaseUrl: string) =>
-    makeApplyQueue({ mirrorId: "test", databaseUrl, redisUrls: [], logger: silentLogger });
-
-  it("is a configuration error when its tables are missing", async () => {
+  it("is a configuration error when its tables are missing, and unavailable while Postgres is", async () => {
+    const opening = (databaseUrl: string) =>
+      makeApplyQueue({ mirrorId: "test", databaseUrl, redisUrls: [], logger: silentLogger });
     const bare = await makeTestDatabase();
     onTestFinished(() => bare.drop());
     await bare.pool.query("drop schema bullmq cascade");
     await expect(opening(bare.url)).rejects.toThrow(ConfigurationError);
-  });
-
-  it("is unavailable when Postgres is unreachable", async () => {
     await expect(opening("postgres://nobody@127.0.0.1:1/none")).rejects.toThrow(UnavailableError);
   });
 });

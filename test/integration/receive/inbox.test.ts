@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import {
@@ -19,14 +19,7 @@ beforeEach(() => database.pool.query(emptying("inbox pending", { restartsIdentit
 
 function makeEvent(eventId: string, text = eventId, sourceId = "live"): IncomingEvent {
   const body = Buffer.from(text);
-  return {
-    sourceId,
-    eventId,
-    body,
-    bodyHash: createHash("sha256").update(body).digest(),
-    secretIndex: 0,
-    headers: "{}",
-  };
+  return { sourceId, eventId, body, bodyHash: hash("sha256", body, "buffer"), secretIndex: 0, headers: "{}" };
 }
 
 async function readRows(): Promise<{ event_id: string; body: string; pending: boolean }[]> {

@@ -13,9 +13,7 @@ await addSource(pool, "test");
 const ofTest = makeObserver(pool, makeLiveApply(pool, "test"));
 
 describe("retention removes old rows", () => {
-  beforeEach(async () => {
-    await pool.query(EMPTY_MIRROR);
-  });
+  beforeEach(() => pool.query(EMPTY_MIRROR));
 
   const put = (eventId: string, body: Buffer) => putIntoInbox(pool, [{ eventId, body }]);
   const tell = (eventId: string, reference: string, version: number) =>
