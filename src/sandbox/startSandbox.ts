@@ -46,8 +46,6 @@ export interface SandboxOptions {
   readonly databaseUrl: string;
   /** 0: any free port. */
   readonly port: number;
-  /** Default 127.0.0.1. */
-  readonly host?: string;
   /** The world's seed. Without it the world in the database is kept, whatever its seed; a new world has seed 1. */
   readonly seed?: number;
   /** Speed of the fleet as a multiple of real time; default 1, 0 stops it. */
@@ -97,6 +95,8 @@ export interface Sandbox {
   readonly close: () => Promise<void>;
 }
 
+/** Where every sandbox listens. */
+export const HOST = "127.0.0.1";
 const RETRY_BASE_MS = 5_000;
 const UTC_OFFSET_MINUTES = 60;
 
@@ -169,7 +169,7 @@ async function serve(
   signal: AbortSignal,
 ) {
   const { state } = parts;
-  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed", mirrorPageOf } = options;
+  const { port, rateLimits = true, rateWindow = "fixed", mirrorPageOf } = options;
   const journal = makeJournal();
   const nowMs = () => millisFromInstant(state.clock.now());
   const limiter = makeRateLimiter({ nowMs, enforced: rateLimits, kind: rateWindow });
@@ -182,9 +182,9 @@ async function serve(
   // Without it, Node answers an unknown expectation itself, without the rates.
   server.on("checkExpectation", app);
   server.on("clientError", (error, socket) => refuseMalformed(state, error, socket));
-  const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
+  const bound = await listenOn(server, { host: HOST, port, portVariable: "SANDBOX_PORT" });
   return {
-    url: localUrl(host, bound),
+    url: localUrl(HOST, bound),
     port: bound,
     close: () =>
       new Promise<void>((resolve) => {

@@ -10,7 +10,7 @@ import type { Config } from "../../config/config.ts";
 import type { SourceConfig } from "../../config/sources.ts";
 import { findText } from "../../config/environment.ts";
 import { VERSION } from "../../process/version.ts";
-import { startSandbox } from "../../sandbox/startSandbox.ts";
+import { HOST as SANDBOX_HOST, startSandbox } from "../../sandbox/startSandbox.ts";
 import { announceDemo, announceSetUp, enterDemoFolder } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { runService, startMirror, type Service } from "../../mirror/service.ts";
@@ -71,7 +71,6 @@ async function startDemo(service: Service): Promise<void> {
   const secrets = { live: makeSecret(), test: makeSecret() };
   const sandbox = await startSandbox({
     databaseUrl: service.ownerUrl,
-    host: SANDBOX_HOST,
     port: config.sandboxPort,
     seed: config.sandboxSeed,
     speed: FLEET_SPEED,
@@ -169,7 +168,6 @@ function isOpen({ localTrust, apiTokens, opsPassword, opsViewerPassword }: Confi
   return localTrust && apiTokens.length === 0 && opsPassword === null && opsViewerPassword === null;
 }
 
-const SANDBOX_HOST = "127.0.0.1";
 const EXAMINE_TIMEOUT_MS = 10_000;
 
 /** The demo's own folder and free ports, so that it does not touch a real mirror in this folder. */

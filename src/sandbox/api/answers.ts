@@ -8,7 +8,6 @@ import { type SandboxState } from "../world/state.ts";
 import { readListParameters, STATUSES, type Status } from "./parameters.ts";
 import { searchKey } from "../world/gazetteer.ts";
 import type { Caller } from "../world/directory.ts";
-import type { Connection } from "../world/world.sql.ts";
 
 /** A request with a known key and budget left. */
 export interface ApiRequest {
@@ -35,7 +34,12 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   const externalOrderId = order.externalOrderId ?? null;
   const { organizationId } = organization;
   const row = await state.write(async (connection) => {
-    await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
+    // Assumed: identifiers are unique per organization and mode, and those of cancelled orders stay taken.
+    if (
+      externalOrderId !== null &&
+      (await isTaken(connection, { organizationId, livemode, name: externalOrderId }))
+    )
+      throw refused(409, "duplicate_external_order_id", "The externalOrderId is already used.");
     const route = await routeOrder(state, organizationId, order);
     const { firstName, phone } = order.customer;
     const owner = { organizationId, livemode, externalOrderId, origin: "api" } as const;
@@ -74,24 +78,12 @@ export async function validateAddress(state: SandboxState, request: ApiRequest):
   return found.valid ? found : { ...found, message: ADDRESS_MESSAGES[found.reason] };
 }
 
-/** Assumed: identifiers are unique per organization and mode, and those of cancelled orders stay taken. */
-async function assertNotDuplicate(
-  connection: Connection,
-  order: { organizationId: string; livemode: boolean; externalOrderId: string | null },
-): Promise<void> {
-  const { externalOrderId, ...owner } = order;
-  if (externalOrderId === null) return;
-  if (await isTaken(connection, { ...owner, name: externalOrderId }))
-    throw refused(409, "duplicate_external_order_id", "The externalOrderId is already used.");
-}
-
 /** The last status in which each may cancel (spec, "States and transitions"). */
 const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
 
 /** GET /v1/orders/{reference}. */
 export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
-  const name = nameOrder(request);
-  const row = await readOrder(state.pool, "orders", name);
+  const row = await readOrder(state.pool, "orders", nameOrder(request));
   if (!row) throw refuseOrder();
   return showOrder(state, row);
 }
@@ -210,7 +202,12 @@ const BRANCHES_PER_PAGE = 2;
 
 /** GET /v1/orders. */
 export async function listOrders(state: SandboxState, request: ApiRequest): Promise<Body> {
-  const filter = readFilter(state, request);
+  const { organization, livemode } = request.caller;
+  const { organizationId } = organization;
+  const { branch, ...asked } = readListParameters(request.query, state.decisions.largeLimit === "capped");
+  const found = branch === undefined ? undefined : state.directory.findBranch(organizationId, branch);
+  if (branch !== undefined && !found) throw refuseBranch();
+  const filter = { ...asked, organizationId, livemode, branchId: found?.branchId };
   const faults = state.faults.current();
   const limit = Math.min(filter.limit, faults.listLimitMax);
   // Reads one row more than requested to see whether there are more.
@@ -246,17 +243,4 @@ export function listBranches(state: SandboxState, request: ApiRequest): Promise<
   const offset = Number(request.query.get("offset") ?? 0) || 0;
   const page = data.slice(offset, offset + BRANCHES_PER_PAGE);
   return Promise.resolve({ data: page, hasMore: offset + page.length < data.length });
-}
-
-function readFilter(state: SandboxState, { caller, query }: ApiRequest) {
-  const { branch, ...asked } = readListParameters(query, state.decisions.largeLimit === "capped");
-  const { organizationId } = caller.organization;
-  const branchId = branch === undefined ? undefined : findBranchId(state, organizationId, branch);
-  return { ...asked, organizationId, livemode: caller.livemode, branchId };
-}
-
-function findBranchId({ directory }: SandboxState, organizationId: string, name: string): string {
-  const branch = directory.findBranch(organizationId, name);
-  if (!branch) throw refuseBranch();
-  return branch.branchId;
 }

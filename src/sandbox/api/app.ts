@@ -83,8 +83,6 @@ interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-type Asked = ReturnType<typeof readTarget>;
-
 /** Answers every address that the control interface has not taken. Assumed: /v1 is the only version. */
 export function addApi(app: Express, deps: ApiDeps): void {
   app.use((request: Request, response: Response) => serve(deps, request, response));
@@ -122,7 +120,9 @@ async function serve(deps: ApiDeps, request: Request, response: Response): Promi
   const { state, journal, systemClock, signal } = deps;
   const plan = planRequestFaults(state, journal.next(), asked);
   if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
-  const caller = findCaller(state, request.headers.authorization);
+  // Assumed: keys have no expiry and no scopes; a revoked key is unknown.
+  const [, key = ""] = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? "") ?? [];
+  const caller = state.directory.findCaller(key);
   const answer = plan.dropBefore
     ? undefined
     : await answerOrFail(deps, { request, asked, caller, forced: plan.forced });
@@ -139,7 +139,7 @@ async function serve(deps: ApiDeps, request: Request, response: Response): Promi
 
 interface Asking {
   readonly request: Request;
-  readonly asked: Asked;
+  readonly asked: ReturnType<typeof readTarget>;
   readonly caller: Caller | undefined;
   /** Answers instead of the endpoint, once key and budget are checked. */
   readonly forced: ApiAnswer | undefined;
@@ -162,10 +162,18 @@ async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
     const refusal = refused(401, "invalid_api_key", "The API key is missing or unknown.", bearer);
     return refuse(refusal, untouchedHeaders(policies));
   }
-  const allowance = limiter.take(accountOf(caller), policies);
-  const headers = { ...allowance.headers, ...(sells ? warnOf(caller) : {}) };
+  const { organization, livemode } = caller;
+  // The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits").
+  const allowance = limiter.take(`${organization.organizationId} ${modeOf(livemode)}`, policies);
+  // Only on creation and quote, and only while past_due (spec, "Limits").
+  const warns = sells && organization.subscription === "past_due";
+  const headers = { ...allowance.headers, ...(warns && { "Service-Subscription-State": "past_due" }) };
   try {
-    if (allowance.refusal) throw refuseRate(allowance.refusal);
+    if (allowance.refusal) {
+      const { policy, retryAfterSeconds: wait } = allowance.refusal;
+      const message = `Rate limit of the policy "${policy}" exceeded; retry after ${wait} s.`;
+      throw refused(429, "rate_limit_exceeded", message, { "Retry-After": String(wait) });
+    }
     const answer = await answerAllowed(state, asking, caller);
     return { ...answer, headers: { ...headers, ...answer.headers } };
   } catch (error) {
@@ -221,33 +229,10 @@ async function readBody(request: Request): Promise<unknown> {
   return request.body;
 }
 
-/** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */
-function accountOf({ organization, livemode }: Caller): string {
-  return `${organization.organizationId} ${modeOf(livemode)}`;
-}
-
-function refuseRate({ policy, retryAfterSeconds }: { policy: Policy; retryAfterSeconds: number }) {
-  const message = `Rate limit of the policy "${policy}" exceeded; retry after ${retryAfterSeconds} s.`;
-  return refused(429, "rate_limit_exceeded", message, { "Retry-After": String(retryAfterSeconds) });
-}
-
 /** The body of a refusal. Assumed: the spec does not show its shape. */
 function refuse(error: Refusal, headers: Readonly<Record<string, string>>): ApiAnswer {
   const { status, code, message } = error;
   return { status, body: { error: { code, message } }, headers: { ...headers, ...error.headers } };
-}
-
-const BEARER = /^bearer +(\S+)$/i;
-
-/** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */
-function findCaller(state: SandboxState, authorization: string | undefined): Caller | undefined {
-  const key = BEARER.exec(authorization ?? "")?.[1];
-  return key === undefined ? undefined : state.directory.findCaller(key);
-}
-
-/** Only on creation and quote, and only while past_due (spec, "Limits"). */
-function warnOf({ organization }: Caller): Record<string, string> {
-  return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
 }
 
 function writeBody({ decisions }: SandboxState, { body }: ApiAnswer): string {
@@ -277,7 +262,7 @@ function makeHeaders(state: SandboxState, text: string) {
 function planRequestFaults(
   { dials: { seed }, faults: switches }: SandboxState,
   number: number,
-  asked: Asked,
+  asked: Asking["asked"],
 ) {
   const faults = switches.current();
   const isMeant = faults.onlyEndpoint === "all" || faults.onlyEndpoint === asked.endpoint?.name;

@@ -1,6 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { makeCode } from "../world/chance.ts";
-import { readRows, writeRows, type Connection } from "../world/world.sql.ts";
+import { readRows, takeNumbers, writeRows, type Connection } from "../world/world.sql.ts";
 import type { OrderRow } from "./orderRow.ts";
 import type { ListParameters } from "./parameters.ts";
 import type { Faults } from "../control/faults.ts";
@@ -16,19 +16,13 @@ const OVERWRITE =
     .map((column) => `${column} = excluded.${column}`)
     .join(", ");
 
-/** A state of an order, and the instant from which readers see it. */
-export interface StoredState {
-  readonly row: OrderRow;
-  readonly visibleAt: Instant;
-}
-
 /**
- * Stores states of orders, new or known. Those that readers do not see yet wait for putLateChanges; so does each that
+ * Stores states of orders, new or known, each with the instant from which readers see it. Those that readers do not see yet wait for putLateChanges; so does each that
  * follows a waiting one of its order, because a change must not become visible before an earlier one.
  */
 export async function putStates(
   connection: Connection,
-  states: readonly StoredState[],
+  states: readonly { readonly row: OrderRow; readonly visibleAt: Instant }[],
   now: Instant,
 ): Promise<void> {
   await connection.query(
@@ -112,14 +106,9 @@ export async function readAnyOrder(connection: Connection, reference: string): P
 const REFERENCE_LENGTH = 12;
 
 /** The next `count` order numbers with their references. */
-export async function takeOrderNumbers(
-  connection: Connection,
-  count: number,
-  seed: number,
-): Promise<{ number: bigint; reference: string }[]> {
-  const text = "select nextval('sandbox.order_number') as number from generate_series(1, $1) order by number";
-  const rows = await readRows<{ number: bigint }>(connection, text, [count]);
-  return rows.map(({ number }) => ({
+export async function takeOrderNumbers(connection: Connection, count: number, seed: number) {
+  const numbers = await takeNumbers(connection, "order_number", count);
+  return numbers.map((number) => ({
     number,
     reference: `DO-${makeCode(REFERENCE_LENGTH, seed, "reference", number)}`,
   }));
@@ -180,20 +169,12 @@ export interface SandboxOrderFilter extends Omit<ListParameters, "branch" | "off
   readonly offset?: number;
 }
 
-/** Counts for which an organization would be charged. */
-export interface OrganizationFigures {
-  readonly organizationId: string;
-  readonly orders: number;
-  /** A charge is recorded when a live order is created, and stays (spec, "What the service does", rule 10). */
-  readonly charges: number;
-  readonly searches: number;
-}
-
-export async function readFigures(
-  connection: Connection,
-  organizationIds: readonly string[],
-): Promise<OrganizationFigures[]> {
-  return readRows<OrganizationFigures>(
+/**
+ * Counts for which organizations would be charged. A charge is recorded when a live order is created, and stays (spec,
+ * "What the service does", rule 10).
+ */
+export async function readFigures(connection: Connection, organizationIds: readonly string[]) {
+  return readRows<{ organizationId: string; orders: number; charges: number; searches: number }>(
     connection,
     `select organization_id, count(o.number)::integer as orders,
        (count(o.number) filter (where o.livemode))::integer as charges,
@@ -203,8 +184,6 @@ export async function readFigures(
     [organizationIds],
   );
 }
-
-type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;
 
 const SORT_COLUMNS = { updatedAt: "updated_at", pickupTime: "pickup_time" } as const;
 
@@ -219,7 +198,7 @@ const BOUNDS = {
 export async function readOrders(
   connection: Connection,
   filter: SandboxOrderFilter,
-  faults: ListFaults,
+  faults: Faults,
 ): Promise<OrderRow[]> {
   const values: unknown[] = [filter.organizationId, filter.livemode];
   const conditions = ["organization_id = $1", "livemode = $2"];
@@ -249,7 +228,7 @@ export async function readOrders(
 }
 
 /** Assumed: ascending; the spec shows neither the direction nor the order of equal timestamps. */
-function writeOrder(column: string, faults: ListFaults): string {
+function writeOrder(column: string, faults: Faults): string {
   if (faults.listOrder === "unsorted") return "hashint8(number), number";
   const direction = faults.listOrder === "ascending" ? "asc" : "desc";
   return faults.listTies === "random"

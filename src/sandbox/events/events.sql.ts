@@ -31,11 +31,6 @@ export interface WebhookEndpoint {
   readonly scheme: string;
 }
 
-export async function takeEventNumbers(connection: Connection, count: number): Promise<bigint[]> {
-  const text = "select nextval('sandbox.event_number') as number from generate_series(1, $1) order by number";
-  return (await readRows<{ number: bigint }>(connection, text, [count])).map(({ number }) => number);
-}
-
 /** Stores events, and their deliveries in this sequence. */
 export async function insertSandboxEvents(
   connection: Connection,

@@ -9,7 +9,6 @@ import {
   readEndpoints,
   recordDelivery,
   insertSandboxEvents,
-  takeEventNumbers,
   type AttemptResult,
   type DueSandboxDelivery,
   type EventRow,
@@ -20,7 +19,7 @@ import { addMillis, MARK, shownTime, type SandboxState } from "../world/state.ts
 import { chance, makeCode } from "../world/chance.ts";
 import { showOrder, formatTime, type OrderRow } from "../api/orderRow.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import type { Connection } from "../world/world.sql.ts";
+import { takeNumbers, type Connection } from "../world/world.sql.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
 const DEFAULT_SCHEME = "standard-webhooks";
@@ -98,7 +97,7 @@ export async function emitEvents(
 ): Promise<void> {
   const announced = steps.filter((step) => nameEvent(state, step) !== undefined);
   if (announced.length === 0) return;
-  const numbers = await takeEventNumbers(connection, announced.length);
+  const numbers = await takeNumbers(connection, "event_number", announced.length);
   const endpoints = await readEndpoints(connection);
   const made = announced.map((step, index) => makeEvent(state, step, numbers[index] ?? 0n, endpoints));
   await insertSandboxEvents(
@@ -136,16 +135,22 @@ function makeEvent(
   const hasPlan = directory.findOrganization(row.organizationId)?.plan === "advanced";
   const outcome = isLost ? "lost" : "event";
   const sentAs = !hasPlan ? "no_plan" : receivers.length === 0 ? "no_endpoint" : outcome;
+  const { eventTimestampGranularity: own, timestampGranularity } = faults;
+  const granularity = own === "same" ? timestampGranularity : own;
+  const { organizationId, livemode, reference } = row;
+  const created = formatTime(at, granularity, state.utcOffsetMinutes);
+  // The envelope (spec, "Events"); its data is the order at this moment, without request_id.
+  const envelope = { id: eventId, type, created, livemode, data: showOrder(state, row, granularity) };
   const event: EventRow = {
     eventNumber,
     eventId,
-    organizationId: row.organizationId,
-    livemode: row.livemode,
-    reference: row.reference,
+    organizationId,
+    livemode,
+    reference,
     type,
-    created: at,
     sentAs,
-    body: writeEnvelope(state, { eventId, type, row, at }),
+    created: at,
+    body: JSON.stringify(envelope),
   };
   if (sentAs !== "event") return { event, deliveries: [] };
   const copies = plan.copies ?? (isHit("duplicate", faults.duplicateShare) ? 2 : 1);
@@ -155,22 +160,6 @@ function makeEvent(
     Array.from({ length: copies }, () => ({ eventId, endpointId, dueAt })),
   );
   return { event, deliveries };
-}
-
-/** The envelope (spec, "Events"); its data is the order at this moment, without request_id. */
-function writeEnvelope(
-  state: SandboxState,
-  { eventId, type, row, at }: { eventId: string; type: string; row: OrderRow; at: Instant },
-): string {
-  const { eventTimestampGranularity: own, timestampGranularity } = state.faults.current();
-  const granularity = own === "same" ? timestampGranularity : own;
-  return JSON.stringify({
-    id: eventId,
-    type,
-    created: formatTime(at, granularity, state.utcOffsetMinutes),
-    livemode: row.livemode,
-    data: showOrder(state, row, granularity),
-  });
 }
 
 const DELIVERIES_AT_ONCE_MAX = 16;
@@ -245,14 +234,9 @@ async function sendDelivery(
   const received = status !== null && status >= 200 && status < 300;
   const waitMs = state.dials.retryBaseMs * RETRY_FACTOR ** delivery.attempts;
   const unsuccessful = !hasPlan || delivery.attempts + 1 >= ATTEMPTS_MAX ? "failed" : "pending";
-  const now = state.clock.now();
-  return {
-    deliveryId: delivery.deliveryId,
-    status,
-    error,
-    state: received ? "delivered" : unsuccessful,
-    dueAt: addMillis(now, waitMs),
-  };
+  const outcome = received ? "delivered" : unsuccessful;
+  const dueAt = addMillis(state.clock.now(), waitMs);
+  return { deliveryId: delivery.deliveryId, status, error, state: outcome, dueAt };
 }
 
 async function post(
@@ -272,7 +256,8 @@ async function post(
     await response.body?.cancel();
     return { status: response.status, error: null };
   } catch (error) {
-    return { status: null, error: nameFailure(error) };
+    const { name, cause } = error as Error & { cause?: { code?: unknown } };
+    return { status: null, error: typeof cause?.code === "string" ? cause.code : name };
   }
 }
 
@@ -293,9 +278,4 @@ function signDelivery(
   // Signing other bytes gives a well-formed signature that cannot verify.
   const signed = isCorrupt ? Buffer.concat([body, Buffer.from(" ")]) : body;
   return sign({ id: delivery.eventId, body: signed, nowSeconds });
-}
-
-function nameFailure(error: unknown): string {
-  const { name, cause } = error as Error & { cause?: { code?: unknown } };
-  return typeof cause?.code === "string" ? cause.code : name;
 }

@@ -67,6 +67,16 @@ export async function readRows<Row>(
   });
 }
 
+/** The next `count` numbers of a sequence. */
+export async function takeNumbers(
+  connection: Connection,
+  sequence: "order_number" | "event_number",
+  count: number,
+): Promise<bigint[]> {
+  const text = `select nextval('sandbox.${sequence}') as number from generate_series(1, $1) order by number`;
+  return (await readRows<{ number: bigint }>(connection, text, [count])).map(({ number }) => number);
+}
+
 /** Runs one piece of work in a transaction; see makeWriter. */
 export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
 

@@ -22,7 +22,7 @@ const postgres = await startOwnPostgres();
 const pool = makePool({ url: postgres.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
 await addSource(pool, "live");
 await createDatabase(postgres.url, "bare");
-const sandbox = await startSandbox({ databaseUrl: postgres.url, host: "127.0.0.1", port: 0, seed: 1 });
+const sandbox = await startSandbox({ databaseUrl: postgres.url, port: 0, seed: 1 });
 afterAll(async () => {
   await sandbox.close();
   await pool.end();
