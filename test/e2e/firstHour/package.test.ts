@@ -14,7 +14,7 @@ import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import { makeEmptyDatabase } from "../../support/servers/database.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { installPacked, MODULES, ROOT } from "../../support/programs/program.ts";
-import { createLiveOrder, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
+import { makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
 
 const run = promisify(execFile);
 
@@ -78,7 +78,7 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
-  const reference = await createLiveOrder(sandbox.url);
+  const { reference } = (await sandbox.ask("POST", "/v1/orders", { body: orderBody() })).json;
   await sandbox.steer("POST", `/orders/${reference}/step`);
   const read = () =>
     fetch(`${url}/v1/orders/${reference}`, { headers: { authorization: "Bearer a-token-of-the-shop" } });

@@ -10,7 +10,7 @@ import {
   stopPrograms,
   type RunningProgram,
 } from "../../support/programs/program.ts";
-import { createLiveOrder, makeTestSandbox, receiveEvents } from "../../support/providers/testSandbox.ts";
+import { makeTestSandbox, orderBody, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { emptying } from "../../support/mirror/tables.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
@@ -113,12 +113,13 @@ it("web, worker and poller do their work with the rights of their own roles", as
     programs.push(program);
   }
   expect(await query("owner", "select from mirror.feed where server = '1/1'")).toEqual([]);
-  const byPoll = await createLiveOrder(sandbox.url);
+  const create = async () => (await sandbox.ask("POST", "/v1/orders", { body: orderBody() })).json.reference;
+  const byPoll = await create();
   await sandbox.steer("POST", "/webhooks", {
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
-  const byWebhook = await createLiveOrder(sandbox.url);
+  const byWebhook = await create();
   await sandbox.steer("POST", `/orders/${byWebhook}/step`);
   await sandbox.steer("POST", "/idle");
   /** Shown when a wait fails, as the likely cause. */

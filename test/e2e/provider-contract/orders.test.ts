@@ -47,21 +47,6 @@ describe("POST /v1/orders", () => {
       expect(fleet.name).toBe(routesTo?.fleet.name);
     }
   });
-
-  it("accepts every code in the branch's connectedZones as zoneCode", async () => {
-    const branches = (await test.client.listBranches()).data;
-    const { connectedZones = [] } =
-      branches.find(({ reference }) => reference === world.secondZone.branch) ?? {};
-    expect(connectedZones.map(({ code }) => code)).toContain(world.secondZone.zoneCode);
-    for (const { code } of connectedZones) {
-      const answer = await test.ask("POST", "/v1/orders/quote", {
-        ...orderFor({ branch: world.secondZone.branch }),
-        zoneCode: code,
-      });
-      expect(answer.body).toMatchObject({ zone: { code } });
-    }
-    await test.client.createOrder(orderFor(world.secondZone));
-  });
 });
 
 describe("errors of POST /v1/orders", () => {

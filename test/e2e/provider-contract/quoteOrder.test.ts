@@ -25,15 +25,20 @@ describe("POST /v1/orders/quote", () => {
     expect(parseInstant(deliveryTime)).toBeGreaterThan(parseInstant(pickupTime));
   });
 
-  it("names the zone and fleet of the branch's routesTo or of the zoneCode", async () => {
+  it("names the zone and fleet of the branch's routesTo, or of any connected zone, which an order accepts, too", async () => {
     const { branch, zoneCode } = world.secondZone;
     const found = (await test.client.listBranches()).data.find(({ reference }) => reference === branch);
     const byDefault = await test.client.quoteOrder(orderFor({ branch }));
     expect(byDefault.zone).toEqual(found?.routesTo?.zone);
     expect(byDefault.fleet).toEqual(found?.routesTo?.fleet);
-    const chosen = await test.client.quoteOrder(orderFor({ branch, zoneCode }));
-    expect(chosen.zone.code).toBe(zoneCode);
-    expect(chosen.zone.name).toBe(found?.connectedZones.find(({ code }) => code === zoneCode)?.name);
+    const { connectedZones = [] } = found ?? {};
+    expect(connectedZones.map(({ code }) => code)).toContain(zoneCode);
+    for (const { code, name } of connectedZones)
+      expect((await test.client.quoteOrder(orderFor({ branch, zoneCode: code }))).zone).toEqual({
+        code,
+        name,
+      });
+    await test.client.createOrder(orderFor({ branch, zoneCode }));
   });
 
   it("states the distance in kilometres with at most two decimals", async () => {

@@ -12,8 +12,8 @@ import { speakTo, type TestSandbox } from "../providers/testSandbox.ts";
 const SOURCES = {
   live: { mode: "live", organization: "sandbox", apiKey: "dos_live_sandbox" },
   test: { mode: "test", organization: "sandbox", apiKey: "dos_test_sandbox" },
-  other: { mode: "test", organization: "other", apiKey: "dos_test_other" },
-  standard: { mode: "test", organization: "standard", apiKey: "dos_test_standard" },
+  otherTest: { mode: "test", organization: "other", apiKey: "dos_test_other" },
+  standardTest: { mode: "test", organization: "standard", apiKey: "dos_test_standard" },
 } as const;
 
 const KEYS: Keys = {
@@ -23,14 +23,6 @@ const KEYS: Keys = {
   otherTest: "token-of-the-other-source",
   standardTest: "token-of-the-standard-source",
 };
-const TOKENS = [
-  [KEYS.live, "live"],
-  [KEYS.test, "test"],
-  [KEYS.testSecond, "test"],
-  [KEYS.otherTest, "other"],
-  [KEYS.standardTest, "standard"],
-] as const;
-
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
 /**
@@ -52,7 +44,9 @@ export async function openContractMirror(
     ...loadConfig({}, null),
     port: 0,
     sources,
-    apiTokens: TOKENS.map(([token, sourceId]) => ({ token, sourceId, mayWrite: true })),
+    apiTokens: Object.entries(KEYS).map(([name, token]) => {
+      return { token, sourceId: name.replace("Second", ""), mayWrite: true };
+    }),
     writeThrough: true,
   };
   const web = await openServedMirror({ config, databaseUrl: database.url }, { worker: true });

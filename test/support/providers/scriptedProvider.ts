@@ -1,4 +1,5 @@
 import { makeOrder } from "../mirror/orders.ts";
+import { text as readText } from "node:stream/consumers";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient, type ProviderClientDeps } from "../../../src/provider/client.ts";
@@ -26,11 +27,9 @@ export async function startScriptedProvider() {
   let steps: readonly Step[] = [];
   const server = createServer((request, response) => {
     const atMs = performance.now();
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
+    void readText(request).then((body) => {
       const { method = "", url = "", headers } = request;
-      const received = { method, url, headers, body: Buffer.concat(chunks).toString(), atMs };
+      const received = { method, url, headers, body, atMs };
       requests.push(received);
       const [step, ...rest] = steps;
       if (rest.length > 0) steps = rest;

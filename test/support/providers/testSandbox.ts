@@ -1,4 +1,5 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../servers/database.ts";
@@ -106,16 +107,6 @@ export function orderBody(change: Record<string, unknown> = {}): Record<string, 
   };
 }
 
-/** Creates a live order at the sandbox; resolves with its reference. */
-export async function createLiveOrder(sandboxUrl: string): Promise<string> {
-  const answer = await fetch(`${sandboxUrl}/v1/orders`, {
-    method: "POST",
-    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
-    body: JSON.stringify(orderBody()),
-  });
-  return ((await answer.json()) as { reference: string }).reference;
-}
-
 export function anAddress(change: Record<string, string> = {}): Record<string, string> {
   return { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN", ...change };
 }
@@ -148,7 +139,7 @@ export async function receiveEvents(
     close: () => listening.close(),
   };
   const server = createServer((request, response) => {
-    void readAll(request).then((body) => {
+    void buffer(request).then((body) => {
       const place = received.length;
       received.push({
         headers: request.headers,
@@ -162,12 +153,6 @@ export async function receiveEvents(
   const listening = await listenHere(server);
   ends(() => receiver.close());
   return Object.assign(receiver, { url: `${listening.url}/hook` });
-}
-
-async function readAll(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 function tryParse(text: string): unknown {
