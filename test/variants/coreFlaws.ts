@@ -389,7 +389,7 @@ export const CORE_FLAWS: readonly Variant[] = [
     in: "apply/absence.sql.ts",
     find: "least(known.version, known.observed_at)",
     replace: "greatest(known.version, known.observed_at)",
-    by: "integration/apply/absence: removes an order that is dated years ahead, as a read would correct it",
+    by: "integration/apply/absence: names how far an order reaches that is dated years ahead: to the read that showed it",
   },
   {
     flaw: "a correction counts in verifications of any time",
