@@ -7,7 +7,7 @@ import { html, type Html } from "../html/html.ts";
 import { renderAction, renderGood } from "../html/parts.ts";
 import { planTest, removeEndpoint, sendNow, setEndpointPaused } from "../outgoing/outgoingEndpoints.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
-import { requestPeriod } from "../poll/periodRequests.sql.ts";
+import { readOpenRequests, requestPeriod } from "../poll/periodRequests.sql.ts";
 import { retryExceptionsNow } from "../poll/refetches.sql.ts";
 import { setPaused } from "../sources/sources.sql.ts";
 import { runAudited } from "./auditLog.ts";
@@ -163,13 +163,18 @@ function renderDismissed(subject: string): Html {
   return renderAction("/ops/quarantine/retry", "Process again", { id: subject, through: subject });
 }
 
-/** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
+/**
+ * Unproved periods that proved time follows become backfills, oldest first, unless they are requested already; none for
+ * an unknown source.
+ */
 async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
   const [standing] = await readStandings(pool, sourceId);
   const { oldestGap = null, provedUntil = null } = standing ?? {};
   if (oldestGap === null || provedUntil === null) return 0;
   const within = { since: oldestGap.since, until: provedUntil };
-  const gaps = await readGaps(pool, { sourceId, within, limit: GAPS_MAX });
+  const requests = await readOpenRequests(pool, sourceId);
+  const resting = requests.filter(({ kind }) => kind === "backfill");
+  const gaps = await readGaps(pool, { sourceId, within, limit: GAPS_MAX, resting });
   for (const gap of gaps) await requestPeriod(pool, { kind: "backfill", sourceId, ...gap });
   return gaps.length;
 }

@@ -128,6 +128,13 @@ it.each(REMEDIES)(
   },
 );
 
+it("the gaps are requested once, however many people press", async () => {
+  await post("/ops/gap", { source: "live" });
+  const { to } = await post("/ops/gap", { source: "live" }, { from: "/ops" });
+  expect(readDone((await read(to ?? "")).page).said).toContain("live: Nothing was left to do");
+  expect((await pool.query("select from mirror.period_requests")).rows).toHaveLength(1);
+});
+
 it("an endpoint is not late at once after its pause, during which nothing was sent", async () => {
   const look = async () => (await readHealthOnce({ pool, clock: systemClock, sources: [] })).holding;
   const names = async () =>
