@@ -1,17 +1,14 @@
 import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { cp, mkdtemp, rm } from "node:fs/promises";
-import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Redis } from "ioredis";
 import { afterAll } from "vitest";
-import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { has } from "../programs/program.ts";
 import { openTestDatabase } from "./database.ts";
 
-const START_TIMEOUT_MS = 60_000;
-const START_POLL_MS = 10;
 const REDIS_BINARY = "redis-server";
 
 export const canStartRedis = has(REDIS_BINARY);
@@ -34,11 +31,12 @@ export async function startRedis(...settings: readonly string[]) {
 
   async function start(): Promise<void> {
     server = spawn(REDIS_BINARY, [...args, "--appendonly", "yes", ...settings], { stdio: "ignore" });
-    const deadlineMs = performance.now() + START_TIMEOUT_MS;
-    while (!(await answers(port))) {
-      if (performance.now() > deadlineMs) throw new Error(`redis-server did not start on port ${port}`);
-      await systemClock.sleep(START_POLL_MS);
-    }
+    const client = new Redis(url, { retryStrategy: () => 10, maxRetriesPerRequest: null });
+    client.on("error", () => undefined);
+    const ended = once(server, "exit").then(() =>
+      Promise.reject(new Error(`no redis-server on port ${port}`)),
+    );
+    await Promise.race([client.ping(), ended]).finally(() => client.disconnect());
   }
   async function kill(): Promise<void> {
     if (server.exitCode !== null || server.signalCode !== null) return;
@@ -82,20 +80,6 @@ export async function startRedis(...settings: readonly string[]) {
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = createConnection(port, "127.0.0.1");
-    const finish = (answered: boolean) => {
-      socket.destroy();
-      resolve(answered);
-    };
-    socket.once("connect", () => socket.write("PING\r\n"));
-    socket.once("data", (answer) => finish(answer.toString().startsWith("+PONG")));
-    socket.once("error", () => finish(false));
-    socket.once("close", () => finish(false));
-  });
 }
 
 /** Places for the queue, and whether they can be tested here. */
