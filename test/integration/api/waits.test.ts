@@ -24,19 +24,16 @@ beforeEach(async () => {
 const add = (fields: Record<string, unknown>) =>
   insertOrder(pool, "live", orderText({ updatedAt: T, ...fields }));
 
-interface Body {
-  readonly reference?: string;
-  readonly updatedAt?: string;
-  readonly error?: { readonly code: string; readonly message: string };
-}
-
 async function get(path: string) {
   const startedMs = performance.now();
   const response = await fetch(`${api.url}/v1/${path}`);
   const text = await response.text();
   const tookMs = performance.now() - startedMs;
   const { status, headers } = response;
-  const body = (headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : {}) as Body;
+  const body = (headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : {}) as {
+    reference?: string;
+    error?: { message: string };
+  };
   const [waited, safeThrough] = [headers.get("x-waited"), headers.get("x-safe-through")];
   return { status, waited, safeThrough, body, tookMs };
 }

@@ -62,11 +62,8 @@ async function take(count: number, options: ChangesOptions = {}, client = mirror
   for await (const change of client.changes(options)) if (taken.push(change) === count) break;
   return taken;
 }
-async function takeAll(options: ChangesOptions = {}, client = mirror): Promise<Change[]> {
-  const taken: Change[] = [];
-  for await (const change of client.changes({ follow: false, ...options })) taken.push(change);
-  return taken;
-}
+const takeAll = (options: ChangesOptions = {}, client = mirror) =>
+  take(Infinity, { follow: false, ...options }, client);
 const brief = ({ reference, revision, verdict }: Change) => `${reference} ${revision} ${verdict}`;
 
 /** Each order's revisions must be contiguous from the first one shown and end with the mirror's. */
@@ -89,13 +86,12 @@ async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
 
 describe("orders", () => {
   it("arrive one by one as plain objects, with the freshness of each page", async () => {
-    await see(...Array.from({ length: 5 }, (_, each) => ({ reference: `DO-${each}`, updatedAt: at(each) })));
+    const made = Array.from({ length: 5 }, (_, each) => ({ reference: `DO-${each}`, updatedAt: at(each) }));
+    await see(...made);
     await prove(pool, "2026-03-01T09:00:00Z");
     const listed = [];
     for await (const order of mirror.orders({ limit: 2 })) listed.push(order);
-    expect(listed).toEqual(
-      Array.from({ length: 5 }, (_, each) => makeOrder({ reference: `DO-${each}`, updatedAt: at(each) })),
-    );
+    expect(listed).toEqual(made.map(makeOrder));
     const pages = [];
     for await (const page of mirror.orders({ limit: 2 }).pages()) pages.push(page);
     expect(pages.map(({ orders }) => orders.length)).toEqual([2, 2, 1]);

@@ -6,11 +6,10 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 const { database } = await openTestDatabase();
 
 /** A row of everything that a view shows, in each of two sources. */
-async function fill(): Promise<void> {
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test", "test");
-  await database.pool.query(
-    `insert into mirror.branches (source_id, branch_id, name, raw) select source_id, 'b', 'of ' || source_id, '{}' from mirror.sources;
+await addSource(database.pool, "live");
+await addSource(database.pool, "test", "test");
+await database.pool.query(
+  `insert into mirror.branches (source_id, branch_id, name, raw) select source_id, 'b', 'of ' || source_id, '{}' from mirror.sources;
      insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, branch_id,
        pickup_time, real_pickup_time, updated_at, raw, history_id, first_seen_via)
      select source_id, 'of ' || source_id, mirror.nanos_of('${at(0)}'), true, 0, 1, '', 'created', 'b', '${at(0)}', '${at(0)}',
@@ -26,10 +25,7 @@ async function fill(): Promise<void> {
      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      select source_id, 1, 2, 'missed_change', 'of ' || source_id, 1, 'poll', '' from mirror.sources;
      insert into mirror.outgoing_endpoints (endpoint_id, source_ids) select 'of ' || source_id, array[source_id] from mirror.sources`,
-  );
-}
-
-await fill();
+);
 const one = await makeReader(database.pool, "live");
 const all = await makeReader(database.pool);
 const none = await makeReader(database.pool, "live");

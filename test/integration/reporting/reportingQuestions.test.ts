@@ -14,48 +14,30 @@ const { pool, tell, show } = await openLiveMirror();
 const minutesAfter = (instant: string, minutes: number) =>
   formatInstant(parseInstant(instant) + BigInt(minutes) * 60_000_000_000n);
 
-interface Plan {
-  readonly reference: string;
-  /** Planned pickup in summer time; the delivery is planned half an hour later. */
-  readonly pickup: string;
-  readonly at: "Centre" | "Harbour";
-  /** Minutes of its statuses after the planned pickup; a real pickup and delivery happen with them. */
-  readonly statuses: Readonly<Record<string, number>>;
-  /** Statuses that a read brings first. */
-  readonly byRead?: readonly string[];
-}
+/** Minutes after the planned pickup; a real pickup and delivery happen with their statuses. */
+type Statuses = Readonly<Record<string, number>>;
+type Branch = "Centre" | "Harbour";
+/**
+ * Reference; planned pickup in summer time, half an hour before the delivery; branch; statuses; and one that a read
+ * brings first.
+ */
+type Plan = readonly [string, string, Branch, Statuses, string?];
 
 const DONE = { created: -20, arrived_for_pickup: -4, picked_up: 0, arrived_for_delivery: 25 };
 /** Branch Centre with the fleet North, branch Harbour with the fleet South. */
 const PLANS: readonly Plan[] = [
-  { reference: "M1", pickup: "2026-05-12T12:00", at: "Centre", statuses: { ...DONE, delivered: 40 } },
-  {
-    reference: "M2",
-    pickup: "2026-05-12T13:00",
-    at: "Centre",
-    statuses: { created: -20, arrived_for_pickup: -2, cancelled: 8 },
-  },
-  { reference: "M3", pickup: "2026-05-31T23:30", at: "Harbour", statuses: { ...DONE, delivered: 35 } },
-  { reference: "L1", pickup: "2026-06-09T10:00", at: "Centre", statuses: { created: -20, cancelled: -10 } },
-  { reference: "Y1", pickup: "2026-06-16T18:00", at: "Centre", statuses: { ...DONE, delivered: 50 } },
-  {
-    reference: "Y2",
-    pickup: "2026-06-16T19:00",
-    at: "Harbour",
-    statuses: { ...DONE, delivered: 33 },
-    byRead: ["picked_up"],
-  },
-  { reference: "T1", pickup: "2026-06-17T09:00", at: "Centre", statuses: { ...DONE, delivered: 29 } },
-  {
-    reference: "T2",
-    pickup: "2026-06-17T12:00",
-    at: "Harbour",
-    statuses: { created: -20, arrived_for_pickup: -10, picked_up: 0 },
-  },
-  { reference: "T3", pickup: "2026-06-17T13:00", at: "Centre", statuses: { created: -20 } },
+  ["M1", "2026-05-12T12:00", "Centre", { ...DONE, delivered: 40 }],
+  ["M2", "2026-05-12T13:00", "Centre", { created: -20, arrived_for_pickup: -2, cancelled: 8 }],
+  ["M3", "2026-05-31T23:30", "Harbour", { ...DONE, delivered: 35 }],
+  ["L1", "2026-06-09T10:00", "Centre", { created: -20, cancelled: -10 }],
+  ["Y1", "2026-06-16T18:00", "Centre", { ...DONE, delivered: 50 }],
+  ["Y2", "2026-06-16T19:00", "Harbour", { ...DONE, delivered: 33 }, "picked_up"],
+  ["T1", "2026-06-17T09:00", "Centre", { ...DONE, delivered: 29 }],
+  ["T2", "2026-06-17T12:00", "Harbour", { created: -20, arrived_for_pickup: -10, picked_up: 0 }],
+  ["T3", "2026-06-17T13:00", "Centre", { created: -20 }],
 ];
 
-function sketch({ reference, pickup, at, statuses }: Plan, status: string): OrderSketch {
+function sketch([reference, pickup, at, statuses]: Plan, status: string): OrderSketch {
   const planned = formatInstant(parseInstant(`${pickup}:00+02:00`));
   const real = (name: string) => {
     const after = statuses[name];
@@ -86,16 +68,14 @@ await pool.query(
      values ('live', 'Centre', 'Centre', '{}'), ('live', 'Harbour', 'Harbour', '{}')`,
 );
 for (const plan of PLANS) {
-  for (const status of Object.keys(plan.statuses)) {
+  const [, , , statuses, byRead] = plan;
+  for (const status of Object.keys(statuses)) {
     const order = sketch(plan, status);
-    await (plan.byRead?.includes(status) === true ? seeByPoll(order, 1) : tell(order));
+    await (status === byRead ? seeByPoll(order, 1) : tell(order));
   }
 }
 // A read showed it first, and a false event said that it was cancelled.
-const corrected = sketch(
-  { reference: "C1", pickup: "2026-06-15T10:00", at: "Centre", statuses: { created: -20 } },
-  "created",
-);
+const corrected = sketch(["C1", "2026-06-15T10:00", "Centre", { created: -20 }], "created");
 await seeByPoll(corrected, 10);
 await tell({ ...corrected, status: "cancelled", updatedAt: minutesAfter(corrected.updatedAt, 20) });
 await seeByPoll(corrected, 60);

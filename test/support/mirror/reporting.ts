@@ -93,7 +93,6 @@ export interface PlanNode {
   readonly "Actual Rows": number;
   readonly "Actual Loops": number;
   readonly "Rows Removed by Filter"?: number;
-  readonly "Rows Removed by Join Filter"?: number;
   readonly "Rows Removed by Index Recheck"?: number;
   readonly Plans?: readonly PlanNode[];
 }
