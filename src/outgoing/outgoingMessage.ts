@@ -14,18 +14,13 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
-const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string>> = {
-  all: (order) => order,
-  redacted: redactOrder,
-};
-
 /** In the format of Standard Webhooks: `timestamp` is our time of the change, `data` as in the feed. */
 export function writeMessage(
   change: Change & { readonly epoch: string; readonly type: OutgoingType },
   fields: OutgoingFields,
 ): OutgoingMessage {
   const { epoch, type } = change;
-  const text = writeChange(change, epoch, SHOWN_ORDER[fields]);
+  const text = writeChange(change, epoch, fields === "redacted" ? redactOrder : undefined);
   const { changedAt, sourceId, reference, revision, version, verdict } = change;
   const head = JSON.stringify({ type, timestamp: formatInstant(changedAt), source: sourceId });
   return {

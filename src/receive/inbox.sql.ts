@@ -79,18 +79,15 @@ export async function insertEvents(pool: Pool, events: readonly IncomingEvent[])
 }
 
 function packEvents(events: readonly IncomingEvent[]): unknown[] {
-  const bytesOf = (column: "bodyHash" | "body") => packByteArray(events.map((event) => event[column]));
-  const textsOf = (column: "sourceId" | "eventId" | "headers") =>
-    packArray(
-      "text",
-      events.map((event) => event[column]),
-    );
-  const secretIndexes = packArray(
-    "smallint",
-    events.map(({ secretIndex }) => secretIndex),
-  );
-  const keys = [textsOf("sourceId"), textsOf("eventId"), bytesOf("bodyHash")];
-  return [...keys, bytesOf("body"), secretIndexes, textsOf("headers")];
+  const valuesOf = <Name extends keyof IncomingEvent>(name: Name) => events.map((event) => event[name]);
+  const keys = [packArray("text", valuesOf("sourceId")), packArray("text", valuesOf("eventId"))];
+  const bytes = [packByteArray(valuesOf("bodyHash")), packByteArray(valuesOf("body"))];
+  return [
+    ...keys,
+    ...bytes,
+    packArray("smallint", valuesOf("secretIndex")),
+    packArray("text", valuesOf("headers")),
+  ];
 }
 
 /** Any fixed order of keys works, as long as every process uses the same. */
