@@ -41,11 +41,11 @@ export function makeProviderClient(deps: ProviderClientDeps) {
     /** GET /v1/orders: one page of a window. */
     async listWindow({ since, until, limit, offset }, options: RequestOptions = {}) {
       const request = { method: "GET", route: "/v1/orders", policy: "order-list", safe: true } as const;
-      const query = encodeQuery({
+      const query = new URLSearchParams({
         updatedSince: formatInstant(since),
         updatedUntil: formatInstant(until),
-        limit,
-        offset,
+        limit: String(limit),
+        offset: String(offset),
         sort: "updatedAt",
       });
       const answer = await send({ ...request, query }, options);
@@ -55,7 +55,10 @@ export function makeProviderClient(deps: ProviderClientDeps) {
     /** GET /v1/branches, with the exact text of each. Paging is assumed to work as in GET /v1/orders. */
     async listBranches(page = {}, options: RequestOptions = {}) {
       const request = { method: "GET", route: "/v1/branches", policy: "sustained", safe: true } as const;
-      const answer = await send({ ...request, query: encodeQuery(page) }, options);
+      const query = new URLSearchParams(
+        Object.entries(page).map(([name, value]): [string, string] => [name, String(value)]),
+      );
+      const answer = await send({ ...request, query }, options);
       const branches = parseAnswer(branchPageSchema, "GET /v1/branches", answer);
       return { ...branches, raws: rawElements(rawMember(answer.text, "data") ?? "[]") };
     },
@@ -77,9 +80,4 @@ function refuseUnreadable<Result>(endpoint: string, answer: ProviderAnswer, read
     if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
     throw error;
   }
-}
-
-function encodeQuery(query: Readonly<Record<string, string | number | undefined>>): URLSearchParams {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
 }

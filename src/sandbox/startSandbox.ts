@@ -9,6 +9,7 @@
 import { createServer } from "node:http";
 import express from "express";
 import { millisFromInstant, type Instant } from "../domain/order/instant.ts";
+import type { Mode } from "../domain/source/orderSource.ts";
 import { listenOn, localUrl } from "../process/httpServer.ts";
 import { systemClock } from "../process/clock.ts";
 import { silentLogger, type Logger } from "../process/telemetry/logger.ts";
@@ -18,7 +19,7 @@ import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
 import { makeFaultSwitches, type Faults, type FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
-import { makeDeliverer, setWebhook } from "./events/events.ts";
+import { makeDeliverer, setWebhook, type WebhookRequest } from "./events/events.ts";
 import { makeTaskLoop } from "./taskLoop.ts";
 import { makeDirectory, seedDirectory, type DirectoryContent } from "./world/directory.ts";
 import { makeTraffic, setFleetSpeed } from "./world/fleet.ts";
@@ -53,7 +54,7 @@ export interface SandboxOptions {
   /** Orders that the business creates automatically; default 0. */
   readonly trafficPerMinute?: number;
   /** Endpoints of the seeded organization `sandbox`. */
-  readonly webhooks?: { readonly live?: EndpointOptions; readonly test?: EndpointOptions };
+  readonly webhooks?: Partial<Record<Mode, Pick<WebhookRequest, "url" | "secret">>>;
   /** Scheme of those endpoints: name of a preset or JSON; default standard-webhooks. */
   readonly scheme?: string;
   /** False: requests are not counted and the headers show full quotas. Default true. */
@@ -73,11 +74,6 @@ export interface SandboxOptions {
   readonly utcOffsetMinutes?: number;
   readonly mirrorPageOf?: ControlDeps["mirrorPageOf"];
   readonly logger?: Logger;
-}
-
-interface EndpointOptions {
-  readonly url: string;
-  readonly secret: string;
 }
 
 export interface Sandbox {
@@ -126,7 +122,11 @@ async function start(options: SandboxOptions, pool: Pool, releaseLock: () => voi
   const { signal } = stopping;
   let wake: () => void = () => undefined;
   const state = await makeState(options, pool, () => wake());
-  await addWebhooks(state, options);
+  for (const mode of ["live", "test"] as const) {
+    const endpoint = options.webhooks?.[mode];
+    const { scheme } = options;
+    if (endpoint) await setWebhook(state, { organizationId: "sandbox", mode, scheme, ...endpoint });
+  }
   const traffic = makeTraffic(state);
   const deliverer = makeDeliverer({ state, signal });
   const loop = makeTaskLoop({ state, traffic, deliverer, systemClock, signal });
@@ -220,13 +220,6 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
   };
   await setFleetSpeed(state, state.dials.fleetSpeed);
   return state;
-}
-
-async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOptions): Promise<void> {
-  for (const mode of ["live", "test"] as const) {
-    const endpoint = webhooks?.[mode];
-    if (endpoint) await setWebhook(state, { organizationId: "sandbox", mode, scheme, ...endpoint });
-  }
 }
 
 const SEED_DEFAULT = 1;

@@ -70,7 +70,7 @@ export function makeTaskLoop(deps: LoopDeps) {
   };
 }
 
-/** Tasks to do: with `deliveries` the world itself stays unchanged. */
+/** With `deliveries` the world itself stays unchanged. */
 type Scope = "all" | "deliveries";
 
 /** Returns when the next task is due, null if none is. */

@@ -91,7 +91,7 @@ export interface OrderSource {
   getOrder(reference: string, options?: SourceReadOptions): Promise<OrderRead>;
   /** Branches as JSON texts. */
   listBranches(
-    page?: { readonly limit?: number | undefined; readonly offset?: number | undefined },
+    page?: { readonly limit?: number; readonly offset?: number },
     options?: SourceReadOptions,
   ): Promise<{ readonly raws: readonly string[]; readonly hasMore: boolean }>;
 }

@@ -85,7 +85,10 @@ export function addControls(
     response.type("html").send(await options.renderPage(typeof notice === "string" ? notice : null));
   });
   router.get("/style.css", (_request, response) => void response.type("css").send(PAGE_STYLE));
-  router.get("/help", (_request, response) => void response.json(listControls(controls)));
+  const help = controls.map(({ method, path, summary }) => {
+    return { method: method.toUpperCase(), path: PREFIX + path, summary };
+  });
+  router.get("/help", (_request, response) => void response.json(help));
   router.use(
     assertSameSite,
     express.urlencoded({ extended: false }),
@@ -158,14 +161,6 @@ function describeResult(result: unknown): string {
   if (typeof scenario === "string")
     return `${scenario}: order ${String(reference)}. Expected: ${String(expect)}`;
   return "Done.";
-}
-
-function listControls(controls: readonly Control[]) {
-  return controls.map(({ method, path, summary }) => ({
-    method: method.toUpperCase(),
-    path: PREFIX + path,
-    summary,
-  }));
 }
 
 function redirect(response: Response, notice: string): void {

@@ -128,8 +128,15 @@ const truthSchema = z.strictObject({
 /** Orders, their moves by the fleet and the business, their events, and the scenarios. */
 function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   return [
-    control(["post", "/orders", "Creates plausible orders"], makeSchema, (request) =>
-      orderSome(state, request),
+    control(
+      ["post", "/orders", "Creates plausible orders"],
+      makeSchema,
+      async ({ count, organization: organizationId, mode }) => {
+        state.directory.getOrganization(organizationId);
+        const owner = { organizationId, livemode: mode === "live", origin: "api" } as const;
+        const rows = await makeOrders(state, { ...owner, count });
+        return { references: rows.map((row) => row.reference) };
+      },
     ),
     control(
       ["get", "/orders", "The true state: all orders of an organization and mode, in pages"],
@@ -160,16 +167,6 @@ function makeOrderControls({ state }: ControlDeps): readonly Control[] {
       (given) => runScenario(state, given),
     ),
   ];
-}
-
-async function orderSome(
-  state: SandboxState,
-  { count, organization, mode }: z.infer<typeof makeSchema>,
-): Promise<unknown> {
-  state.directory.getOrganization(organization);
-  const livemode = mode === "live";
-  const rows = await makeOrders(state, { organizationId: organization, livemode, count, origin: "api" });
-  return { references: rows.map((row) => row.reference) };
 }
 
 async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>): Promise<unknown> {

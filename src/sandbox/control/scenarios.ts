@@ -2,7 +2,6 @@ import { refused } from "../api/refusal.ts";
 import { z } from "zod";
 import { assertCancellable, mustAdvance } from "../api/answers.ts";
 import { moveOrders, type ChangePlan } from "../api/orderBook.ts";
-import type { OrderRow } from "../api/orderRow.ts";
 import { readAnyOrder } from "../api/orders.sql.ts";
 import { makeOrders } from "../world/fleet.ts";
 import { type SandboxState } from "../world/state.ts";
@@ -76,7 +75,9 @@ export async function runScenario(
     throw refused(404, "scenario_not_found", `Unknown scenario. Known scenarios: ${names}.`);
   }
   const { summary, expect, steps } = scenario;
-  const reference = named ?? (await makeSubject(state));
+  const subject = { organizationId: "sandbox", livemode: true, count: 1, origin: "api" } as const;
+  const made = named === undefined ? await makeOrders(state, subject) : [];
+  const reference = named ?? made[0]?.reference ?? "";
   const { before, after } = await runSteps(state, reference, steps);
   return { scenario: name, reference, summary, expect, from: before.status, to: after.status };
 }
@@ -98,11 +99,4 @@ export async function runSteps(state: SandboxState, reference: string, steps: re
   });
   state.wake();
   return result;
-}
-
-async function makeSubject(state: SandboxState): Promise<OrderRow["reference"]> {
-  const request = { organizationId: "sandbox", livemode: true, count: 1, origin: "api" } as const;
-  const [row] = await makeOrders(state, request);
-  if (!row) throw new TypeError("an order was added but none came back");
-  return row.reference;
 }

@@ -100,13 +100,8 @@ export async function recordDelivery(connection: Connection, result: AttemptResu
 }
 
 /** The earliest due times of each kind; null if nothing is due. */
-export interface DueTimes {
-  readonly delivery: Instant | null;
-  readonly move: Instant | null;
-  readonly lateChange: Instant | null;
-}
-
-export async function readDueTimes(connection: Connection, sending: readonly bigint[]): Promise<DueTimes> {
+export async function readDueTimes(connection: Connection, sending: readonly bigint[]) {
+  type DueTimes = Record<"delivery" | "move" | "lateChange", Instant | null>;
   const [times] = await readRows<DueTimes>(connection, {
     // Asked at each step of the sandbox's clock: planning it takes longer than running it.
     name: "read-due-times",
@@ -123,17 +118,12 @@ export async function readDueTimes(connection: Connection, sending: readonly big
 }
 
 export interface EventView extends Omit<EventRow, "body"> {
-  readonly deliveries: readonly DeliveryView[];
-}
-
-/** A delivery with the outcome of its last attempt. */
-interface DeliveryView {
-  readonly deliveryId: number;
-  readonly endpointId: string;
-  readonly state: string;
-  readonly attempts: number;
-  readonly status: number | null;
-  readonly error: string | null;
+  /** Each with the outcome of its last attempt. */
+  readonly deliveries: readonly (Pick<AttemptResult, "status" | "error" | "state"> & {
+    readonly deliveryId: number;
+    readonly endpointId: string;
+    readonly attempts: number;
+  })[];
 }
 
 /** The newest events with their deliveries; only of one order if `reference` is given. */

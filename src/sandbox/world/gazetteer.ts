@@ -69,7 +69,11 @@ export function geocode(address: Address): Geocoded {
   const inCity = GAZETTEER.filter((street) => fold(street.city) === fold(address.city));
   const named = inCity.filter((street) => fold(street.street) === name);
   const street = named.length === 1 ? named[0] : named.find((one) => foldPostcode(one.postcode) === postcode);
-  if (!street) return { valid: false, reason: explainMiss({ inCity, named, postcode }) };
+  if (!street && named.length > 1) return { valid: false, reason: "address_ambiguous" };
+  if (!street) {
+    const vouched = inCity.some((one) => foldPostcode(one.postcode) === postcode);
+    return { valid: false, reason: vouched ? "address_low_confidence" : "address_not_found" };
+  }
   const number = Number.parseInt(house, 10);
   if (!(number >= 1 && number <= street.houses)) return { valid: false, reason: "address_low_confidence" };
   return {
@@ -88,16 +92,6 @@ export function searchKey(address: Address): string {
   const { name, house } = splitStreet(address.street);
   const parts = [name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)];
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
-}
-
-function explainMiss(found: {
-  inCity: readonly Street[];
-  named: readonly Street[];
-  postcode: string;
-}): AddressReason {
-  if (found.named.length > 1) return "address_ambiguous";
-  const vouched = found.inCity.some((street) => foldPostcode(street.postcode) === found.postcode);
-  return vouched ? "address_low_confidence" : "address_not_found";
 }
 
 /** "Kerkstr. 12-A" is the street "kerkstraat" and the house "12-A". */

@@ -46,7 +46,10 @@ export async function routeOrder(
 ): Promise<Trip> {
   // Assumed: asap is the only mode.
   if (order.schedule.mode !== "asap") throw refuseField("schedule.mode must be asap.");
-  const branch = findOpenBranch(state, organizationId, order.branch);
+  const branch = state.directory.findBranch(organizationId, order.branch);
+  // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
+  if (!branch) throw refuseBranch();
+  if (branch.closed) throw refused(422, "branch_closed", "The branch is closed.");
   const zone = chooseZone(state, branch, order.zoneCode);
   const found = await locate(state, organizationId, order.customer.address);
   // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
@@ -90,14 +93,6 @@ async function locate(
   // Assumed: 422; the spec does not show the status of the address_* codes.
   if (!found.valid) throw refused(422, found.reason, ADDRESS_MESSAGES[found.reason]);
   return { address: found.normalized, coordinates: found.coordinates };
-}
-
-function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
-  const branch = state.directory.findBranch(organizationId, name);
-  // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
-  if (!branch) throw refuseBranch();
-  if (branch.closed) throw refused(422, "branch_closed", "The branch is closed.");
-  return branch;
 }
 
 function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | null | undefined): Zone {

@@ -52,10 +52,8 @@ export interface SandboxClock {
 
 /** Monday morning, before the busy hours. */
 export const VIRTUAL_START: Instant = 1_767_600_000_000_000_000n;
-const VIRTUAL_TICK_NANOS = NANOS_PER_MILLI;
 
-export function makeRealClock(clock: Clock): SandboxClock {
-  const now = () => clock.now();
+export function makeRealClock({ now }: Clock): SandboxClock {
   const moveTo = () => {
     throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
   };
@@ -70,7 +68,7 @@ export function makeVirtualClock(start: Instant): SandboxClock {
     now: () => current,
     stamp: () => {
       const stamped = current;
-      current += VIRTUAL_TICK_NANOS;
+      current += NANOS_PER_MILLI;
       return stamped;
     },
     moveTo: (instant) => {

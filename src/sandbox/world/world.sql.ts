@@ -235,21 +235,17 @@ create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where st
 
 `;
 
-export interface World<Content> {
-  readonly seed: number;
-  /** What saveContent stored last. */
-  readonly directory: Content;
-  /** The time of the virtual clock; null if the world never had one. */
-  readonly clockNow: Instant | null;
-}
-
 const UNDEFINED_TABLE = "42P01";
 
-/** The world in the database, or undefined if there is none that this version can read. */
-export async function readWorld<Content>(connection: Connection): Promise<World<Content> | undefined> {
+/**
+ * The world in the database, or undefined if there is none that this version can read: its seed, the directory that
+ * saveContent stored last, and the time of the virtual clock, which is null if the world never had one.
+ */
+export async function readWorld<Directory>(connection: Connection) {
+  type World = { seed: number; directory: Directory; clockNow: Instant | null };
   try {
     const text = "select seed, clock_now, directory from sandbox.world where schema_version = $1";
-    const [world] = await readRows<World<Content>>(connection, text, [SCHEMA_VERSION]);
+    const [world] = await readRows<World>(connection, text, [SCHEMA_VERSION]);
     return world;
   } catch (error) {
     if ((error as { code?: string }).code === UNDEFINED_TABLE) return undefined;
