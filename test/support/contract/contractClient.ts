@@ -68,14 +68,7 @@ const branchPage = z.looseObject({
 export type ShownOrder = z.infer<typeof order>;
 
 /** Filters of GET /v1/orders. */
-export type ListOrdersQuery = Partial<
-  Record<
-    `${"updated" | "pickup" | "delivery"}Until` | "updatedSince" | "pickupFrom" | "deliveryFrom",
-    Instant
-  > &
-    Record<"status" | "branch", string> &
-    Record<"limit" | "offset", number>
-> & { readonly sort?: "updatedAt" | "pickupTime" };
+export type ListOrdersQuery = Readonly<Record<string, Instant | string | number>>;
 
 /** An answer with the refusal's code, wherever the body has it; undefined for a success. */
 export interface RawAnswer {

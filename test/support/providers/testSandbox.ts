@@ -119,23 +119,16 @@ export interface ReceivedEvent {
   readonly event: any;
 }
 
-export interface EventReceiver {
-  readonly url: string;
-  readonly received: ReceivedEvent[];
-  /** Status to answer with, by the event's place in `received`; default 200. */
-  answer: (place: number) => number;
-  close(): Promise<void>;
-}
+export type EventReceiver = Awaited<ReturnType<typeof receiveEvents>>;
 
 /** A webhook endpoint that keeps what it receives; closed automatically at the end of the test, or with `ends` of a file. */
-export async function receiveEvents(
-  ends: (close: () => Promise<void>) => void = onTestFinished,
-): Promise<EventReceiver> {
+export async function receiveEvents(ends: (close: () => Promise<void>) => void = onTestFinished) {
   const received: ReceivedEvent[] = [];
-  const receiver: EventReceiver = {
+  const receiver = {
     url: "",
     received,
-    answer: () => 200,
+    /** Status to answer with, by the event's place in `received`. */
+    answer: (_place: number) => 200,
     close: () => listening.close(),
   };
   const server = createServer((request, response) => {
