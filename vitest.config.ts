@@ -16,8 +16,6 @@ const shared = {
   testTimeout: 3_600_000,
   hookTimeout: 3_600_000,
   expect: { poll: { timeout: 600_000 } },
-  // Young objects get room, and are collected without helper threads: a fifth less processor time than with V8's defaults.
-  execArgv: ["--single-threaded-gc", "--min-semi-space-size=16", "--max-semi-space-size=32"],
 };
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];
