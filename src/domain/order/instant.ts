@@ -12,9 +12,9 @@ const NANOS_PER_MICRO = 1_000n;
 export const NANOS_PER_MILLI = 1_000_000n;
 export const NANOS_PER_SECOND = 1_000_000_000n;
 
-/** The range of a 64-bit integer column: 1677-09-21 to 2262-04-11. */
-const INSTANT_MIN = -(2n ** 63n);
-const INSTANT_MAX = 2n ** 63n - 1n;
+/** The whole years in the range of a 64-bit integer column: the ends of their days are in it, too. */
+const INSTANT_MIN = BigInt(Date.UTC(1678, 0)) * NANOS_PER_MILLI;
+const INSTANT_MAX = BigInt(Date.UTC(2262, 0)) * NANOS_PER_MILLI - 1n;
 
 // RFC 3339 with the variations of ISO 8601 that APIs use: no seconds, a comma, a lower-case t or z, ±hhmm or ±hh.
 const ISO_8601 =

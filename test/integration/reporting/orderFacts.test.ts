@@ -120,6 +120,9 @@ describe("daily", () => {
       ["D", "delivered", { ...late, realDeliveryTime: "2026-03-01T23:29:00+01:00" }],
       ["E", "created", plan("2026-03-02T00:10:00+01:00")],
       ["F", "created", { pickupTime: null }],
+      // Two that stand for none in some programs: the ends of 64 bits of nanoseconds.
+      ["G", "created", plan("2262-04-11T23:47:16.854775807Z")],
+      ["H", "created", plan("1677-09-21T00:12:43.145224193Z")],
     ] as const) {
       const begun = { ...more, realDeliveryTime: null };
       await seeByEvent({ reference, updatedAt: "2026-03-01T22:00:00Z", more: begun });
