@@ -17,7 +17,7 @@ import { addApi, makeJournal, refuseMalformed } from "./api/app.ts";
 import { makeRateLimiter, type WindowKind } from "./api/rateLimits.ts";
 import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
-import { makeFaultSwitches, type Faults, type FaultsPatch } from "./control/faults.ts";
+import { makeFaultSwitches, type FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
 import { makeDeliverer, setWebhook, type WebhookRequest } from "./events/events.ts";
 import { makeTaskLoop } from "./taskLoop.ts";
@@ -76,20 +76,7 @@ export interface SandboxOptions {
   readonly logger?: Logger;
 }
 
-export interface Sandbox {
-  /** Base address, without a trailing slash. The control page is at `/_sandbox` below it. */
-  readonly url: string;
-  readonly port: number;
-  /** The provider's clock, without any injected skew. */
-  readonly now: () => Instant;
-  /** Virtual clock only: advances it by `ms` and runs everything that falls due on the way, each at its own instant. */
-  readonly advance: (ms: number) => Promise<void>;
-  /** Resolves when nothing is due and no delivery is under way. Pending retries do not count. */
-  readonly idle: () => Promise<void>;
-  readonly setFaults: (patch: FaultsPatch) => Faults;
-  /** Stops everything and resolves when it is down; the next start resumes unfinished work. */
-  readonly close: () => Promise<void>;
-}
+export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
 /** Where every sandbox listens. */
 export const HOST = "127.0.0.1";
@@ -104,7 +91,7 @@ const UTC_OFFSET_MINUTES = 60;
  * UnavailableError if the database or the port is unavailable or another sandbox uses the database, and
  * ConfigurationError for contradictory options.
  */
-export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+export async function startSandbox(options: SandboxOptions) {
   const pool = makeSandboxPool(options.databaseUrl);
   let releaseLock: () => void = () => undefined;
   try {
@@ -117,7 +104,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-async function start(options: SandboxOptions, pool: Pool, releaseLock: () => void): Promise<Sandbox> {
+async function start(options: SandboxOptions, pool: Pool, releaseLock: () => void) {
   const stopping = new AbortController();
   const { signal } = stopping;
   let wake: () => void = () => undefined;
@@ -148,16 +135,21 @@ async function start(options: SandboxOptions, pool: Pool, releaseLock: () => voi
     await pool.end();
   };
   return {
+    /** Base address, without a trailing slash. The control page is at `/_sandbox` below it. */
     url: server.url,
     port: server.port,
+    /** The provider's clock, without any injected skew. */
     now: () => state.clock.now(),
-    advance: (ms) => loop.advance(ms),
+    /** Virtual clock only: advances it and runs everything that falls due on the way, each at its own instant. */
+    advance: (ms: number) => loop.advance(ms),
+    /** Resolves when nothing is due and no delivery is under way. Pending retries do not count. */
     idle: () => loop.idle(),
-    setFaults: (patch) => {
+    setFaults: (patch: FaultsPatch) => {
       const faults = state.faults.set(patch);
       loop.wake();
       return faults;
     },
+    /** Stops everything and resolves when it is down; the next start resumes unfinished work. */
     close: () => (closing ??= close()),
   };
 }

@@ -162,11 +162,11 @@ export async function rescheduleMoves(
 }
 
 /** The parameters of GET /v1/orders; undefined means no restriction. */
-export interface SandboxOrderFilter extends Omit<ListParameters, "branch" | "offset"> {
+export interface SandboxOrderFilter extends Partial<Omit<ListParameters, "branch" | "limit">> {
   readonly organizationId: string;
   readonly livemode: boolean;
   readonly branchId?: string | undefined;
-  readonly offset?: number;
+  readonly limit: number;
 }
 
 /**

@@ -31,23 +31,15 @@ export const STATUSES = [
 ] as const;
 export type Status = (typeof STATUSES)[number];
 
-export type ListPeriods = { readonly [Name in (typeof TIMES)[number]]?: Instant | undefined };
-
-export interface ListParameters extends ListPeriods {
-  readonly status?: Status | undefined;
-  /** A branch's reference or id. */
-  readonly branch?: string | undefined;
-  readonly sort?: (typeof SORTS)[number] | undefined;
-  readonly limit: number;
-  readonly offset: number;
-}
+type ListPeriods = { readonly [Name in (typeof TIMES)[number]]?: Instant | undefined };
+export type ListParameters = ReturnType<typeof readListParameters>;
 
 /**
  * Reads the parameters of a list. `capsLimit`: a limit over 200 counts as 200. Assumed: unknown parameters are ignored;
  * a repeated or unreadable one is refused with 422 invalid_request, half an update period with
  * updated_period_incomplete.
  */
-export function readListParameters(query: URLSearchParams, capsLimit: boolean): ListParameters {
+export function readListParameters(query: URLSearchParams, capsLimit: boolean) {
   const text = (name: string, rule: string) => {
     const [value, ...others] = query.getAll(name);
     if (others.length > 0) throw refuseField(`${name} must be ${rule}.`);
@@ -69,10 +61,18 @@ export function readListParameters(query: URLSearchParams, capsLimit: boolean): 
     if (!(kept >= min && kept <= max)) throw refuseField(`${name} must be ${rule}.`);
     return kept;
   };
-  const periods = Object.fromEntries(TIMES.map((name) => [name, readTime(name, text)])) as ListPeriods;
+  const time = (name: string) => {
+    const rule = "an ISO 8601 date-time with offset (write + as %2B in an address)";
+    const value = text(name, rule);
+    const instant = value === undefined ? undefined : tryParseBound(value);
+    if (value !== undefined && instant === undefined) throw refuseField(`${name} must be ${rule}.`);
+    return instant;
+  };
+  const periods = Object.fromEntries(TIMES.map((name) => [name, time(name)])) as ListPeriods;
   const limit = number("limit", [1, LIMIT_MAX], LIMIT_DEFAULT);
   const offset = number("offset", [0, OFFSET_MAX], 0);
   const sort = oneOf("sort", SORTS);
+  /** A branch's reference or id. */
   const branch = text("branch", "given once");
   text("status", "given once");
   if ((periods.updatedSince === undefined) !== (periods.updatedUntil === undefined)) {
@@ -80,12 +80,4 @@ export function readListParameters(query: URLSearchParams, capsLimit: boolean): 
     throw refused(422, "updated_period_incomplete", message);
   }
   return { ...periods, status: oneOf("status", STATUSES), branch, sort, limit, offset };
-}
-
-function readTime(name: string, text: (name: string, rule: string) => string | undefined) {
-  const rule = "an ISO 8601 date-time with offset (write + as %2B in an address)";
-  const value = text(name, rule);
-  const instant = value === undefined ? undefined : tryParseBound(value);
-  if (value !== undefined && instant === undefined) throw refuseField(`${name} must be ${rule}.`);
-  return instant;
 }

@@ -56,6 +56,7 @@ export const fields = {
 
 const PREFIX = "/_sandbox";
 const BODY_BYTES_MAX = 1_048_576;
+const NOT_LOCAL = "The control interface only answers direct requests from this machine.";
 /** The design of the mirror's pages, and what only this page has. */
 const PAGE_STYLE = STYLE + readAsset("sandbox.css");
 const HEADERS = {
@@ -77,7 +78,8 @@ export function addControls(
   app.use(PREFIX, router);
   router.use((request, response, next) => {
     response.set(HEADERS);
-    assertLocal(request);
+    // There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody.
+    if (!isLocalRequest(request)) throw refused(403, "not_local", NOT_LOCAL);
     next();
   });
   router.get("/", async (request, response) => {
@@ -120,12 +122,6 @@ function readGiven(request: Request): unknown {
   const { body } = request as { body?: unknown };
   if (!isForm(request)) return body;
   return Object.fromEntries(Object.entries(body ?? {}).filter(([, value]) => value !== ""));
-}
-
-/** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */
-function assertLocal(request: Request): void {
-  if (isLocalRequest(request)) return;
-  throw refused(403, "not_local", "The control interface only answers direct requests from this machine.");
 }
 
 /** Browsers send `none` for an address typed by a person. */

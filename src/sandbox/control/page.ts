@@ -168,8 +168,6 @@ function renderDeliveries(event: EventView): Html {
   </ul>`;
 }
 
-const NAMES = SCENARIOS.map(({ name }) => name);
-
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 function renderWorld(overview: Overview): Html {
@@ -205,7 +203,7 @@ function renderScenarios(): Html {
   return html`<section>
     <h2>Scenarios</h2>
     <form class="row" method="post" action="/_sandbox/scenarios">
-      ${renderChoice({ label: "Scenario", name: "scenario", words: NAMES, chosen: null, any: null })}
+      ${renderChoice({ label: "Scenario", name: "scenario", words: SCENARIOS.map(({ name }) => name), chosen: null, any: null })}
       <label>Reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">Trigger</button>
     </form>

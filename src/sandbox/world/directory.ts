@@ -22,15 +22,13 @@ interface Key {
 export const modeOf = (livemode: boolean): Mode => (livemode ? "live" : "test");
 
 export const PLANS = ["none", "standard", "advanced"] as const;
-export type Plan = (typeof PLANS)[number];
 export const SUBSCRIPTIONS = ["active", "past_due", "unpaid", "canceled"] as const;
-export type Subscription = (typeof SUBSCRIPTIONS)[number];
 
 export interface Organization {
   readonly organizationId: string;
   readonly name: string;
-  readonly plan: Plan;
-  readonly subscription: Subscription;
+  readonly plan: (typeof PLANS)[number];
+  readonly subscription: (typeof SUBSCRIPTIONS)[number];
 }
 
 /** A period of the local day in which a zone's couriers work, as minutes since midnight; `until` exclusive. */
