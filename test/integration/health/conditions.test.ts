@@ -13,8 +13,6 @@ import { refusal, startScriptedProvider } from "../../support/providers/scripted
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/signing.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { readHealthOnce } from "../../../src/health/health.ts";
-import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.ts";
-import { makePool, type Pool } from "../../../src/database/database.ts";
 import { loadConfig } from "../../../src/config/environment.ts";
 import { systemClock, type Clock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
@@ -48,7 +46,6 @@ beforeEach(() => run(SOUND));
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
 type Said = readonly string[];
 const run = (statement: string) => database.pool.query(statement);
-const judged = (pool: Pool) => readHealthOnce({ pool, clock: systemClock, sources: [{ sourceId: "live" }] });
 /** How many calls had this outcome, as recorded after a while, perhaps of two minutes. */
 const counted = async (outcome: string) =>
   (await run(`select sum(calls)::int as calls from mirror.calls where outcome = '${outcome}'`)).rows as {
@@ -63,25 +60,12 @@ const everywhere = (...said: string[]) => ({
 });
 
 it.each(FAULTS.map((faults) => [faults.map(([name]) => name).join(", "), faults] as const))(
-  "%s: on every surface, and the beginning and end of each is reported once",
+  "%s: on every surface",
   async (_names, faults) => {
     const conditions = faults.map(([name, severity]) => `${severity} OrderMirror${name}`).toSorted();
-    const report = (state: string) => conditions.map((condition) => `alert.${state} ${condition}`);
-    const before = (await surfaces.tell()).length;
-    const listNew = async () => (await surfaces.tell()).slice(before);
     await run(faults.map(([, , statement]) => statement).join(";"));
     // A reading that began before the faults may still be shared.
     await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere(...conditions));
-    await surfaces.tell();
-    expect((await listNew()).toSorted()).toEqual(report("firing"));
-    const alerts = await run("table mirror.alerts");
-    await run(SOUND);
-    await database.pool.query(
-      `insert into mirror.alerts select * from json_populate_recordset(null::mirror.alerts, $1)
-       on conflict (name, subject) do update set notified_at = excluded.notified_at`,
-      [JSON.stringify(alerts.rows)],
-    );
-    expect((await listNew()).toSorted()).toEqual([...report("firing"), ...report("resolved")]);
   },
 );
 
@@ -230,7 +214,8 @@ it.each<[what: string, statement: string, ...Said]>([
   ],
 ])("is judged by what happened: %s", async (_what, statement, ...said) => {
   await run(statement);
-  const { holding } = await judged(database.pool);
+  const sources = [{ sourceId: "live" }];
+  const { holding } = await readHealthOnce({ pool: database.pool, clock: systemClock, sources });
   expect(readConditions({ conditions: holding.map(({ condition }) => condition) })).toEqual(said);
 });
 
@@ -301,10 +286,6 @@ async function openSurfaces(env: Record<string, string>) {
     sleep: (ms, ...rest) => systemClock.sleep(ms === FLUSH_EVERY_MS ? 100 : ms, ...rest),
   };
   const { url, close } = await openServedMirror({ config, databaseUrl, clock });
-  const alerts: AlertMessage[] = [];
-  const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  const send = async (message: AlertMessage) => void alerts.push(message);
-  const alert = makeAlerter({ pool, send, logger: silentLogger });
   const readText = async (path: string) => (await fetch(url + path)).text();
 
   return {
@@ -332,20 +313,12 @@ async function openSurfaces(env: Record<string, string>) {
         ),
       };
     },
-    /** The alerts received so far, after one more run of the alerter. */
-    async tell() {
-      await alert(await judged(pool));
-      return alerts.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
-    },
     /** The whole text of the page as a person reads it. */
     async readPage() {
       heldBackMs += 10_000;
       return (await readText("/ops")).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
     },
-    async close() {
-      await close();
-      await pool.end();
-    },
+    close,
   };
 }
 
