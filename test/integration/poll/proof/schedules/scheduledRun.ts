@@ -139,8 +139,11 @@ class ScheduledRun {
     const now = this.#world.now();
     const denies = provider.listsAtMost > 0 && [...provider.denied.values()].some((how) => how !== "unnamed");
     this.#deniedSince = denies ? (this.#deniedSince ?? now) : undefined;
-    this.#keepsItsWord &&=
+    const isDenialShort =
       this.#deniedSince === undefined || now < this.#deniedSince + nanos(MARGIN_SECONDS - INTERVAL_SECONDS);
+    this.#keepsItsWord &&= isDenialShort;
+    // What is denied for longer is gone, and reads contradict its events.
+    this.#eventsAreTrue &&= isDenialShort;
     const before = this.#look;
     const next = await this.#world.look();
     this.#look = next;
