@@ -179,12 +179,4 @@ describe("a provider that contradicts itself", () => {
     expect(walk.outcome).toEqual({ kind: "stalled" });
     expect(walk.pages).toBeLessThan(40);
   });
-  it("ends the walk when pages never end", () => {
-    let walk = start(7);
-    for (let minute = 0; walk.outcome === undefined; minute += 1) {
-      const time = (second: number) => `09:${String(minute).padStart(2, "0")}:0${second}`;
-      walk = receivePage(walk, page([0, 1, 2, 3].map((second) => `r${minute}.${second} ${time(second)}`)));
-    }
-    expect([walk.outcome, walk.pages]).toEqual([{ kind: "too_large" }, 7]);
-  });
 });
