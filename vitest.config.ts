@@ -16,6 +16,8 @@ const shared = {
   testTimeout: 3_600_000,
   hookTimeout: 3_600_000,
   expect: { poll: { timeout: 600_000 } },
+  // By content: what one project or an earlier run has compiled serves all. A small run takes a third less of the processor.
+  experimental: { fsModuleCache: true },
 };
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];

@@ -18,6 +18,7 @@ export default defineConfig({
     testTimeout: 3_600_000,
     hookTimeout: 3_600_000,
     expect: { poll: { timeout: 600_000 } },
+    experimental: { fsModuleCache: true },
     // Most of the time is spent waiting, for leases to run out and frozen servers: two files fit on two processors, and
     // more would only measure how they take each other's.
     maxWorkers: 2,
