@@ -6,9 +6,7 @@ export const { values: asked } = parseArgs({
   allowPositionals: true,
   options: {
     section: { type: "string", multiple: true },
-    compare: { type: "string" },
     runs: { type: "string", default: "5" },
-    rounds: { type: "string", default: "3" },
     json: { type: "boolean" },
     quick: { type: "boolean" },
     help: { type: "boolean" },
@@ -20,9 +18,6 @@ const QUICK = asked.quick === true;
 
 /** Counted runs, in addition to the warm-up run. */
 export const RUNS = QUICK ? 1 : Number(asked.runs);
-
-/** How often a comparison of two versions measures each. */
-export const ROUNDS = QUICK ? 1 : Number(asked.rounds);
 
 /** An amount of work, or its part with --quick. */
 export function amount(units: number): number {

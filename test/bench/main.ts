@@ -8,7 +8,6 @@ import { startEmbeddedPostgres } from "../../src/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/database.ts";
 import { addSource } from "../support/mirror/orders.ts";
 import type { Bench } from "./children.ts";
-import { compareVersions, tabulate } from "./compareVersions.ts";
 import { amount, asked } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
@@ -25,8 +24,6 @@ const FILES = amount(100);
 const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
 const USAGE = `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick]
   Each figure as a ratio to its limit, measured in the same run.
-npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]
-  The figures of this checkout and those of the commit REF, measured in turn.
 Sections: ${Object.keys(SECTIONS).join(", ")}.
 Exits with 1 when a section could not be measured, after the figures of the others.
 `;
@@ -39,12 +36,7 @@ if (asked.help) process.stdout.write(USAGE);
 else if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
   process.exitCode = 2;
-} else if (asked.compare === undefined) await measure();
-else {
-  const compared = await compareVersions(asked.compare, sections);
-  if (asked.json) printJson(compared);
-  else printTable(tabulate(asked.compare, compared));
-}
+} else await measure();
 
 async function measure(): Promise<void> {
   const figures: Figure[] = [];
@@ -58,7 +50,7 @@ async function measure(): Promise<void> {
       process.exitCode = 1;
     }
   }
-  if (asked.json) printJson(figures);
+  if (asked.json) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   else printTable([["section", ...FIGURE_HEAD], ...figures.map((row) => [row.section, ...writeFigure(row)])]);
 }
 
@@ -104,10 +96,6 @@ async function warmServer(url: string): Promise<void> {
     }
     await client.query("checkpoint");
   });
-}
-
-function printJson(figures: readonly unknown[]): void {
-  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 }
 
 function printTable(table: readonly (readonly string[])[]): void {

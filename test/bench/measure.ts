@@ -96,7 +96,7 @@ function spread(values: readonly number[]): Spread {
   return { min: Math.min(...values), median: median(values), max: Math.max(...values) };
 }
 
-export function median(values: readonly number[]): number {
+function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
@@ -107,7 +107,7 @@ export function quantile(values: readonly number[], at: number): number {
 }
 
 /** Whole numbers from a hundred on, two decimals below. */
-export function formatValue(value: number): string {
+function formatValue(value: number): string {
   return value >= 100 ? String(Math.round(value)) : String(Math.round(value * 100) / 100);
 }
 
