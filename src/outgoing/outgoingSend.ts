@@ -88,7 +88,7 @@ async function readBeginning({ body }: Response): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, BEGINNING_BYTES);
 }
 
-/** Names the cause that the system gave to an error of `fetch`; one without a name, such as a bad port, by its words. */
+/** Names the cause that the system gave to an error of `fetch`; one without a name, such as a bad port, by words. */
 function nameFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { type, code, message } = describeError(cause);

@@ -17,8 +17,9 @@ const OVERWRITE =
     .join(", ");
 
 /**
- * Stores states of orders, new or known, each with the instant from which readers see it. Those that readers do not see yet wait for putLateChanges; so does each that
- * follows a waiting one of its order, because a change must not become visible before an earlier one.
+ * Stores states of orders, new or known, each with the instant from which readers see it. Those that readers do not see
+ * yet wait for putLateChanges; so does each that follows a waiting one of its order, because a change must not become
+ * visible before an earlier one.
  */
 export async function putStates(
   connection: Connection,
