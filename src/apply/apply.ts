@@ -12,7 +12,7 @@ import type { Snapshot } from "../domain/order/order.ts";
 import type { Mode, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readEvent, type ReceivedEvent } from "../wire/events.ts";
 import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
-import { applySubjects, BATCH_BYTES_MAX, type ApplyDeps, type Decision } from "./applySubjects.ts";
+import { applySubjects, BATCH_BYTES_MAX, sizeOf, type ApplyDeps, type Decision } from "./applySubjects.ts";
 import type { EventOrigin, Subject } from "./subject.ts";
 
 /** The content of one answer of the provider. */
@@ -46,43 +46,54 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
     return mode;
   };
   let bytesMax = BATCH_BYTES_MAX;
-  /** Applies the first of the events at `seqs`; returns the positions that are left for the next batch. */
-  async function applyFirst(seqs: readonly number[], decisions: Decision[]): Promise<readonly number[]> {
+  /** Does work whose batches have at most so many bytes; what fails is tried again in smaller ones. */
+  async function inSize<Done extends { readonly bytes: number }>(
+    work: (limit: number) => Promise<Done>,
+  ): Promise<Done> {
     const limit = bytesMax;
+    try {
+      const done = await work(limit);
+      // Only a full batch shows that so many bytes are not too many: small ones that succeed beside it say nothing of it.
+      if (done.bytes >= limit) bytesMax = Math.min(bytesMax * 2, BATCH_BYTES_MAX);
+      return done;
+    } catch (error) {
+      // The statement may have timed out by the size of its batch.
+      bytesMax = Math.max(bytesMax / 2, BATCH_BYTES_LEAST);
+      throw error;
+    }
+  }
+
+  /** Applies the first of the events at `seqs`; returns the positions that are `left` for the next batch. */
+  async function applyFirst(seqs: readonly number[], limit: number) {
     const events = await readPendingEvents(deps.pool, { seqs, bytesMax: limit }).catch((error: unknown) => {
       throw unlessAway(error, "Postgres could not read the inbox now.");
     });
     // An event of an unconfigured source waits in the inbox until the source is configured again.
     const known = events.filter((event) => deps.modes.has(event.sourceId));
-    decisions.push(
-      ...(await applySubjects(
-        deps,
-        known.map((event) => interpretEvent(event, modeOf(event.sourceId))),
-      )),
-    );
+    const subjects = known.map((event) => interpretEvent(event, modeOf(event.sourceId)));
+    const decisions = await applySubjects(deps, subjects, limit);
     const bytes = events.reduce((sum, { body }) => sum + body.length, 0);
-    if (bytes < limit) return [];
-    // Only a full batch shows that so many bytes are not too many: small ones that succeed beside it say nothing of it.
-    bytesMax = Math.min(bytesMax * 2, BATCH_BYTES_MAX);
-    const last = events.at(-1)?.seq ?? Infinity;
-    return seqs.filter((seq) => seq > last);
+    const last = bytes < limit ? Infinity : (events.at(-1)?.seq ?? Infinity);
+    return { decisions, bytes, left: seqs.filter((seq) => seq > last) };
   }
 
   return {
     async applyEvents(seqs) {
       const decisions: Decision[] = [];
       for (let left = seqs; left.length > 0;) {
-        try {
-          left = await applyFirst(left, decisions);
-        } catch (error) {
-          // The statement may have timed out by the size of its batch: the next attempt is smaller.
-          bytesMax = Math.max(bytesMax / 2, BATCH_BYTES_LEAST);
-          throw error;
-        }
+        const first = await inSize((limit) => applyFirst(left, limit));
+        decisions.push(...first.decisions);
+        left = first.left;
       }
       return decisions;
     },
-    applyReads: (reads) => applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId))),
+    async applyReads(reads) {
+      const subjects = toSubjects(reads, modeOf(reads.sourceId));
+      const { decisions } = await inSize(async (limit) => {
+        return { decisions: await applySubjects(deps, subjects, limit), bytes: sizeOf(subjects) };
+      });
+      return decisions;
+    },
   };
 }
 

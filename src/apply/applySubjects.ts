@@ -49,19 +49,23 @@ export interface ApplyDeps {
 }
 
 /**
- * The one place where the mirror changes. Decides on subjects in batches, each in one statement that is a transaction:
- * no batch holds a lock while another one waits for it.
+ * The one place where the mirror changes. Decides on subjects in batches, each in one statement that is a transaction,
+ * with at most `bytesMax` bytes of orders: no batch holds a lock while another one waits for it.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
  * Rejects with UnavailableError if the database is unavailable or busy: earlier batches stay applied. All subjects may
  * be passed again, because applying is idempotent.
  */
-export async function applySubjects(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
+export async function applySubjects(
+  deps: ApplyDeps,
+  subjects: readonly Subject[],
+  bytesMax: number,
+): Promise<Decision[]> {
   const { pool, logger, onDecisions } = deps;
   const decisions: Decision[] = [];
   if (subjects.length === 0) return decisions;
   try {
-    await onConnection(pool, (client) => applyAll({ logger, decisions, client }, subjects));
+    await onConnection(pool, (client) => applyAll({ logger, decisions, client, bytesMax }, subjects));
   } catch (error) {
     throw unlessAway(error, NOT_NOW);
   } finally {
@@ -76,6 +80,8 @@ interface Run {
   readonly client: Queryable;
   /** Gets the decisions of each batch that has run. */
   readonly decisions: Decision[];
+  /** Of orders, per statement; one order may have more. */
+  readonly bytesMax: number;
 }
 
 async function applyAll(run: Run, subjects: readonly Subject[]): Promise<void> {
@@ -83,13 +89,17 @@ async function applyAll(run: Run, subjects: readonly Subject[]): Promise<void> {
   let bytes = 0;
   for (const [place, subject] of subjects.entries()) {
     const longer = bytes + rawLengthOf(subject);
-    const isFull = place - start === BATCH_ROWS_MAX || (place > start && longer > BATCH_BYTES_MAX);
+    const isFull = place - start === BATCH_ROWS_MAX || (place > start && longer > run.bytesMax);
     if (isFull) await applyOrSplit(run, subjects.slice(start, place));
     if (isFull) start = place;
     bytes = isFull ? rawLengthOf(subject) : longer;
   }
   if (start < subjects.length) await applyOrSplit(run, subjects.slice(start));
 }
+
+/** The bytes of the orders of all subjects, or characters, where they are known by those. */
+export const sizeOf = (subjects: readonly Subject[]): number =>
+  subjects.reduce((sum, subject) => sum + rawLengthOf(subject), 0);
 
 function rawLengthOf(subject: Subject): number {
   if (subject.kind === "observation") return subject.observation.snapshot.raw.length;

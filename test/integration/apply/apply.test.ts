@@ -62,6 +62,47 @@ async function refusing(work: () => Promise<void>): Promise<void> {
 }
 const POISON = { externalOrderId: "poison" };
 
+it.each(["events", "reads"])(
+  "%s that a busy database cannot apply in time come in smaller batches",
+  async (what) => {
+    const apply = makeLiveApply(pool);
+    const orders = Array.from({ length: 40 }, (_, n) => ({
+      reference: `R${n}`,
+      updatedAt: at(1),
+      more: { note: "x".repeat(45_000) },
+    }));
+    const events = orders.map((order, n) => ({
+      eventId: `e${n}`,
+      body: makeEventBody({ id: `e${n}`, order }),
+    }));
+    const seqs = await putIntoInbox(pool, events);
+    const reads = {
+      sourceId: "live",
+      via: "poll",
+      snapshots: orders.map(makeSnapshot),
+      time: readAt(parseInstant(at(60)), SETTLE_SECONDS),
+    } as const;
+    await pool.query(`
+    create function public.be_slow() returns trigger language plpgsql as $$ begin
+      if (select count(*) from made) > 6 then raise exception using errcode = 'query_canceled'; end if;
+      return null;
+    end $$;
+    create trigger be_slow after insert on mirror.orders referencing new table as made
+      for each statement execute function public.be_slow()`);
+    const attempt = () =>
+      (what === "reads" ? apply.applyReads(reads) : apply.applyEvents(seqs)).then(
+        () => "applied",
+        ({ name }: Error) => name,
+      );
+    const outcomes: string[] = [];
+    while (outcomes.length < 20 && outcomes.at(-1) !== "applied") outcomes.push(await attempt());
+    await pool.query("drop function public.be_slow cascade");
+    // At first all fit in one.
+    expect([outcomes[0], outcomes.at(-1)]).toEqual(["UnavailableError", "applied"]);
+    expect(await count("orders")).toBe(40);
+  },
+);
+
 describe("events", () => {
   it("become the order's row, a history row and one change", async () => {
     const order = { reference: "R1", updatedAt: at(1), status: "picked_up" };

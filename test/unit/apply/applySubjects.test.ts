@@ -1,6 +1,11 @@
 import { expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import { applySubjects, BATCH_ROWS_MAX, type Decision } from "../../../src/apply/applySubjects.ts";
+import {
+  applySubjects,
+  BATCH_BYTES_MAX,
+  BATCH_ROWS_MAX,
+  type Decision,
+} from "../../../src/apply/applySubjects.ts";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
@@ -26,7 +31,7 @@ it("reports the decisions of the batches that were committed before the database
   const onDecisions = (decisions: readonly Decision[]) =>
     void reported.push(...decisions.map(({ eventId }) => eventId));
   const subjects = Array.from({ length: BATCH_ROWS_MAX + 1 }, (_, at) => makeSubject(at + 1));
-  const applying = applySubjects({ pool, logger: silentLogger, onDecisions }, subjects);
+  const applying = applySubjects({ pool, logger: silentLogger, onDecisions }, subjects, BATCH_BYTES_MAX);
   await expect(applying).rejects.toBeInstanceOf(UnavailableError);
   expect(reported).toEqual(subjects.slice(0, BATCH_ROWS_MAX).map(({ event }) => event?.eventId));
 });
@@ -46,7 +51,7 @@ it("applies what a page shows in batches of at most 4 MiB, or of one order that 
     const observation = observeRead({ ...seen, snapshot, time: readAt(snapshot.version) });
     return { kind: "observation", ...seen, event: null, observation };
   });
-  await applySubjects({ pool, logger: silentLogger }, subjects);
+  await applySubjects({ pool, logger: silentLogger }, subjects, BATCH_BYTES_MAX);
   // 2, 2.5 + 1, 1, 4.5, 0.1.
   expect(statements).toBe(5);
 });
