@@ -9,13 +9,17 @@ keepTemporaryFilesInMemory();
 const WORKERS_MAX = 6;
 /** Tests wait for half of their time, for servers and for clocks. Each worker has a Postgres. */
 const workers = availableParallelism() * 2;
-/** Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. */
+/**
+ * Time-outs are for what hangs: on a busy machine a sound test takes many times as long as on a quiet one. Planted flaws may
+ * make a test hang: whoever runs them has less patience.
+ */
+const pollTimeout = Number(process.env["POLL_TIMEOUT_MS"] ?? 600_000);
 const shared = {
   restoreMocks: true,
   environment: "node" as const,
   testTimeout: 3_600_000,
   hookTimeout: 3_600_000,
-  expect: { poll: { timeout: 600_000 } },
+  expect: { poll: { timeout: pollTimeout } },
   // By content: what one project or an earlier run has compiled serves all. A small run takes a third less of the processor.
   experimental: { fsModuleCache: true },
 };

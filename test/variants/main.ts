@@ -24,9 +24,10 @@ async function runTests(tree: string, file: string, tests: readonly string[]): P
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
   const pattern = tests.map((test) => test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join("|");
-  const args = ["run", file, "-t", pattern, "--maxWorkers=1", "--reporter=json", `--outputFile=${report}`];
+  const output = ["--reporter=json", `--outputFile=${report}`];
+  const args = ["run", file, "-t", pattern, "--maxWorkers=1", "--testTimeout=120000", ...output];
   // This many schedules are enough to find every flaw of the list; that a property fails is enough, too.
-  const env = { PROOF_SCHEDULES: "600", PROPERTY_SHRINKS: "0", ...process.env };
+  const env = { PROOF_SCHEDULES: "600", PROPERTY_SHRINKS: "0", POLL_TIMEOUT_MS: "20000", ...process.env };
   const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
   await new Promise((resolve) => {
     spawn(process.execPath, [vitest, ...args], { cwd: tree, stdio: "ignore", env }).once("close", resolve);

@@ -132,7 +132,7 @@ describe("a stream of changes", () => {
     expect(sent).toBeLessThan(30_000_000);
   });
 
-  it("that is silent for ever is given up, and opened again", async () => {
+  it("that is silent for ever is given up, and opened again", { timeout: 60_000 }, async () => {
     answer = stream("");
     const stop = new AbortController();
     const failures: string[] = [];
