@@ -100,12 +100,13 @@ export async function sendNow(pool: Pool, endpointId: string, state: "pending" |
   return rowCount ?? 0;
 }
 
-/** Sends a message without an order to an endpoint, in place of the last such one; false if there is none. */
+/** Sends a message without an order to an endpoint, in place of those not under way; false if it is unknown. */
 export async function planTest(pool: Pool, endpointId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with endpoint as materialized (${LOCKED}), former as (
        delete from mirror.outgoing_deliveries
-       where endpoint_id in (select * from endpoint) and event_type = 'test' and state <> 'pending'
+       where endpoint_id in (select * from endpoint) and event_type = 'test'
+         and coalesce(taken_until, '-infinity') <= clock_timestamp()
      )
      insert into mirror.outgoing_deliveries (endpoint_id, source_id, event_type)
      select e.endpoint_id, e.source_ids[1], 'test' from mirror.outgoing_endpoints e join endpoint using (endpoint_id)`,

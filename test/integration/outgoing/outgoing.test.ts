@@ -163,7 +163,10 @@ describe("outgoing webhooks", () => {
     const { endpointId, received } = await open({ answer: refuse(500, 500), ordered: true });
     expect(await planTest(pool, "none")).toBe(false);
     for (const count of [1, 2]) {
-      expect(await planTest(pool, endpointId)).toBe(true);
+      // Also when a person has asked for it several times meanwhile.
+      await setEndpointPaused(pool, { endpointId, paused: true });
+      for (const _thrice of [1, 2, 3]) expect(await planTest(pool, endpointId)).toBe(true);
+      await setEndpointPaused(pool, { endpointId, paused: false });
       await settled("dead 1 status 500");
       expect(received).toHaveLength(count);
     }
