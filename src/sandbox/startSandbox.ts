@@ -76,8 +76,6 @@ export interface SandboxOptions {
   readonly logger?: Logger;
 }
 
-export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
-
 /** Where every sandbox listens. */
 export const HOST = "127.0.0.1";
 const RETRY_BASE_MS = 5_000;

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
-import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { listenHere } from "../http/serve.ts";
 
@@ -46,7 +46,7 @@ export async function makeTestSandbox(options: Partial<SandboxOptions> = {}) {
 }
 
 /** For a sandbox that a test started itself, or for a mirror. */
-export function speakTo<Started extends Pick<Sandbox, "url">>(sandbox: Started) {
+export function speakTo<Started extends { readonly url: string }>(sandbox: Started) {
   const { url } = sandbox;
   /** One request to the provider's interface; `key` null sends none, the default is the live key. */
   const ask = async (
