@@ -1,5 +1,6 @@
 import { describeAge, describeSpan, secondsSince } from "../domain/duration.ts";
 import { formatInstant } from "../domain/order/instant.ts";
+import { wordFor } from "../domain/wordFor.ts";
 import { COUNT_MAX } from "../health/conditions/condition.ts";
 import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import type { Standing } from "../health/conditions/standing.ts";
@@ -15,7 +16,7 @@ export function describeCount(count: number): string {
 
 /** "1,234 bytes", "1 byte". */
 export function countOf(count: number, noun: string): string {
-  return `${describeCount(count)} ${count === 1 ? noun : `${noun}s`}`;
+  return `${describeCount(count)} ${wordFor(count, noun)}`;
 }
 
 /** Writes a count that stopped at COUNT_MAX + 1. */

@@ -227,7 +227,7 @@ async function erase({ pool, config }: Mirror, text: string, options: EraseOptio
   const found = await previewErasure(pool, order);
   const say = options.json === true ? printNotice : printLine;
   say(
-    `Order ${reference} of source ${sourceId}: its content is in ${countOf(found.observations, "observation")}, ${countOf(found.events, "event")} and ${found.quarantined} quarantined ${found.quarantined === 1 ? "entry" : "entries"}.`,
+    `Order ${reference} of source ${sourceId}: its content is in ${countOf(found.observations, "observation")}, ${countOf(found.events, "event")} and ${countOf(found.quarantined, "quarantined entry", "quarantined entries")}.`,
   );
   if (options.dryRun === true) {
     if (options.json === true) printJson({ ...order, found, erased: null });

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { describeDelay } from "../../domain/duration.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { wordFor } from "../../domain/wordFor.ts";
 import type { Pool } from "../../database/database.ts";
 import {
   planTest,
@@ -100,7 +101,7 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Prom
   if (json === true) return printJson({ endpoint, ...sent });
   const count = sent.revived + sent.hastened;
   printLine(
-    `${countOf(count, "message")} ${count === 1 ? "is" : "are"} sent to ${endpoint}${sayWhen(found)}.`,
+    `${countOf(count, "message")} ${wordFor(count, "is", "are")} sent to ${endpoint}${sayWhen(found)}.`,
   );
 }
 
@@ -137,7 +138,7 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   if (options.json === true) return printJson({ endpoint, changes, replayed: changes > 0 });
   printLine(
     changes > 0
-      ? `${countOf(changes, "change")} ${changes === 1 ? "is" : "are"} checked again for ${endpoint}${sayWhen(found)}.`
+      ? `${countOf(changes, "change")} ${wordFor(changes, "is", "are")} checked again for ${endpoint}${sayWhen(found)}.`
       : "No change since then has been sent already.",
   );
 }

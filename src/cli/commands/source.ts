@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { wordFor } from "../../domain/wordFor.ts";
 import { nameProvider } from "../../sources/configuredSources.ts";
 import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
@@ -77,7 +78,7 @@ async function adopt({ pool, config }: Mirror, id: string, { yes, json }: Option
   const { orders } = adoption;
   if (orders > 0)
     printLine(
-      `Its ${countOf(orders, "order")} ${orders === 1 ? "stays" : "stay"}; polling compares them with the new provider.`,
+      `Its ${countOf(orders, "order")} ${wordFor(orders, "stays", "stay")}; polling compares them with the new provider.`,
     );
   printNotice("Next: start the processes; order-mirror status");
 }

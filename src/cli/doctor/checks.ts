@@ -20,7 +20,7 @@ import { withTimeout } from "../../process/abort.ts";
 import { systemClock } from "../../process/clock.ts";
 import { silentLogger } from "../../process/telemetry/logger.ts";
 import { EXAMINER } from "../../receive/receiver.ts";
-import { explainFailure } from "../output/terminal.ts";
+import { countOf, explainFailure } from "../output/terminal.ts";
 import { isReaderReady, readServer } from "./serverFacts.sql.ts";
 
 export type Level = "ok" | "warning" | "problem";
@@ -176,9 +176,7 @@ async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): 
     const { providerClock } = client;
     const skew = Number(clock.now() - providerClock.providerNow()) / Number(NANOS_PER_SECOND);
     if (!providerClock.isSynchronized() || Math.abs(skew) < SKEW_HARMFUL_SECONDS)
-      return ok(
-        `${sourceId}: the key works and sees ${data.length} ${data.length === 1 ? "branch" : "branches"}.`,
-      );
+      return ok(`${sourceId}: the key works and sees ${countOf(data.length, "branch", "branches")}.`);
     return problem(
       `This machine's clock is ${Math.round(Math.abs(skew))} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`,
       "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their signing times seem too far away.",

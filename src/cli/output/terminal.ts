@@ -4,6 +4,7 @@ import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { describeAge, describeDelay } from "../../domain/duration.ts";
+import { wordFor } from "../../domain/wordFor.ts";
 import { ENVIRONMENT } from "../../config/environment.ts";
 import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
@@ -103,8 +104,8 @@ export function printTable(rows: readonly (readonly string[])[]): void {
 }
 
 /** `1 request`, `2 requests`. */
-export function countOf(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+export function countOf(count: number, noun: string, plural?: string): string {
+  return `${count} ${wordFor(count, noun, plural)}`;
 }
 
 /** A span for people, as on the pages: `41 ms`, `3.2 s`, `4 min 10 s`, `3 h 5 min`, `2 d 1 h`. */

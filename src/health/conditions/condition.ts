@@ -1,3 +1,4 @@
+import { wordFor } from "../../domain/wordFor.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
 /** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
@@ -122,7 +123,7 @@ export function judgeEach<Subject, Facts>(
 }
 
 /** "12 events", "1 event", "more than 100,000 events". */
-export function describeCount(number: number, noun: string, plural = `${noun}s`): string {
+export function describeCount(number: number, noun: string, plural?: string): string {
   const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
-  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${number === 1 ? noun : plural}`;
+  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${wordFor(number, noun, plural)}`;
 }

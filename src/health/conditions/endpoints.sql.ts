@@ -1,5 +1,6 @@
 import type { Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import { wordFor } from "../../domain/wordFor.ts";
 import { describeCount, type Rule } from "./condition.ts";
 
 /** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
@@ -118,7 +119,7 @@ export const ENDPOINT_CONDITIONS: readonly Rule<OutgoingEndpoint>[] = [
     holds: ({ dead }) => dead > 0,
     since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
     cause: ({ endpointId, dead }) =>
-      `${describeCount(dead, "webhook")} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
+      `${describeCount(dead, "webhook")} to ${endpointId} ${wordFor(dead, "was", "were")} given up.`,
   },
   {
     name: "OrderMirrorOutgoingLate",

@@ -2,6 +2,7 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readWithin } from "../../database/transaction.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
+import { wordFor } from "../../domain/wordFor.ts";
 import type { Standing } from "../../health/conditions/standing.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { eventAddress, orderAddress } from "../../health/pageAddresses.ts";
@@ -288,8 +289,7 @@ function describeMatches({ counts, orders, query, hasMore }: OrderListPage): Htm
     return html`${orders === undefined ? "Not counted" : `${shown} shown; there are more`}`;
   const file =
     count > COUNTED_MAX ? `; a file has ${describeCount(COUNTED_MAX)}, \`order-mirror export\` all` : "";
-  const noun = count === 1 ? "order" : "orders";
-  return renderSentence(`${describeMany(count)} ${noun}; ${shown} shown${placed}${file}`);
+  return renderSentence(`${describeMany(count)} ${wordFor(count, "order")}; ${shown} shown${placed}${file}`);
 }
 
 /** A column's title; as a link if the list can be sorted by it. A second use turns the order. */
