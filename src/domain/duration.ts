@@ -1,6 +1,8 @@
 import { NANOS_PER_SECOND, type Instant } from "./order/instant.ts";
 
 /** Seconds from `at` to `now`; null if `at` is null. */
+export function secondsSince(now: Instant, at: Instant): number;
+export function secondsSince(now: Instant, at: Instant | null): number | null;
 export function secondsSince(now: Instant, at: Instant | null): number | null {
   return at === null ? null : Number(now - at) / Number(NANOS_PER_SECOND);
 }

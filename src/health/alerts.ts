@@ -106,7 +106,7 @@ function makeMessage(group: readonly StoredAlert[], holding: readonly Holding[])
   const subject = others.length === 0 ? only : "";
   const part =
     others.length === 0 ? only : createHash("sha256").update(subjects.join("\n")).digest("hex").slice(0, 16);
-  const lasted = describeSpan(secondsSince(endedAt ?? now, since) ?? 0);
+  const lasted = describeSpan(secondsSince(endedAt ?? now, since));
   const whose = subjects.filter((each) => each !== "").join(", ");
   const over = `Over after ${lasted}: ${describeCondition(condition)}${whose === "" ? "" : ` (${whose})`}.`;
   return {

@@ -59,7 +59,7 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
       firstSeen?.set(key, beginning);
       begun.push({
         holding: { condition, subject, since: beginning, isSeenSince: since === null, cause, remedy },
-        heldSeconds: isSingleLook ? Infinity : (secondsSince(facts.now, beginning) ?? 0),
+        heldSeconds: isSingleLook ? Infinity : secondsSince(facts.now, beginning),
       });
     }
   }
@@ -133,5 +133,5 @@ export function describeRecorded({ name, subject }: RecordedCondition): string {
 
 /** Says how long a condition held that is over. */
 export function describeLasted({ since, endedAt }: RecordedCondition): string {
-  return describeSpan(secondsSince(endedAt ?? since, since) ?? 0);
+  return describeSpan(secondsSince(endedAt ?? since, since));
 }

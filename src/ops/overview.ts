@@ -237,9 +237,7 @@ const STALE_SECONDS = 600;
 function isStale(source: Standing): boolean {
   const { isOld, upTo } = judgeFreshness(source);
   return (
-    isOld &&
-    source.pausedAt === null &&
-    (secondsSince(source.now, upTo ?? source.createdAt) ?? 0) > STALE_SECONDS
+    isOld && source.pausedAt === null && secondsSince(source.now, upTo ?? source.createdAt) > STALE_SECONDS
   );
 }
 
@@ -379,7 +377,7 @@ function renderProblem(
     : severity === "critical"
       ? renderAlert(sentence)
       : renderWarning(sentence);
-  const span = describeSpan(secondsSince(overview.facts.now, since) ?? 0);
+  const span = describeSpan(secondsSince(overview.facts.now, since));
   const alerts = isBeginning && `; alerts at ${describeChosenSpan(forSeconds)}`;
   return html`<div class="${isBeginning ? "neither" : severity}" data-condition="${isBeginning ? "" : name}">
     <p class="cause">${head}${more}</p>

@@ -97,7 +97,7 @@ function renderOld(source: Standing, isNamed: boolean): Html {
     upTo === null
       ? html`Nothing${of} was read from the provider yet.`
       : html`Data${of} up to ${renderMinute(upTo)}.`;
-  const span = since === null ? "" : ` (${describeSpan(secondsSince(source.now, since) ?? 0)})`;
+  const span = since === null ? "" : ` (${describeSpan(secondsSince(source.now, since))})`;
   const from = since === null ? html`` : html` since ${renderMinute(since)}${span}`;
   return renderWarning(html`${data} ${why !== null && html`${why}${from}.`}`);
 }

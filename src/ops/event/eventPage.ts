@@ -73,7 +73,7 @@ function renderDecisions({ sourceId, receivedAt, decisions }: ReceivedEvent): Ht
     columns: ["When", "After receipt", "Decision", { title: "Why", kind: "sentence" }, "Order", "Quarantine"],
     rows: decisions.map(({ verdict, reason, reference, seenAt, quarantineId }) => [
       renderInstant(seenAt),
-      describeDelay(secondsSince(seenAt, receivedAt) ?? 0),
+      describeDelay(secondsSince(seenAt, receivedAt)),
       verdict,
       reason ?? "–",
       linkOrder({ sourceId, reference }),

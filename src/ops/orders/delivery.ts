@@ -122,7 +122,7 @@ export function comparePlan(
   { now, sources }: Moment,
 ): Punctuality | null {
   if (planned === null || (goneAt ?? null) !== null) return null;
-  const seconds = (end: Instant) => secondsSince(end, planned) ?? 0;
+  const seconds = (end: Instant) => secondsSince(end, planned);
   if (actual !== null) return { seconds: seconds(actual), hasHappened: true, unknownSince: null };
   if (FINAL_STATUSES.includes(status) || now <= planned) return null;
   const { upTo, isOld } = sources.get(sourceId) ?? { upTo: null, isOld: true };

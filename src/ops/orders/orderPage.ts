@@ -180,7 +180,7 @@ function renderClocks({ version, observedAt, receivedAt, seenAt, via }: Timeline
       <span class="hidden-text">Our clock:</span>
       ${received}
       <p>${renderInstant(seenAt)} <span class="dim">decided</span></p>
-      ${version !== null && html`<p class="dim">${renderLag(secondsSince(seenAt, version) ?? 0)}</p>`}
+      ${version !== null && html`<p class="dim">${renderLag(secondsSince(seenAt, version))}</p>`}
     </div>`;
 }
 
