@@ -97,7 +97,7 @@ async function applyAll(run: Run, subjects: readonly Subject[]): Promise<void> {
   if (start < subjects.length) await applyOrSplit(run, subjects.slice(start));
 }
 
-/** The bytes of the orders of all subjects, or characters, where they are known by those. */
+/** Counts the characters of all orders, which stand for their bytes. */
 export const sizeOf = (subjects: readonly Subject[]): number =>
   subjects.reduce((sum, subject) => sum + rawLengthOf(subject), 0);
 

@@ -174,9 +174,8 @@ const FAILURES_MAX = 5;
 
 /**
  * Counts a failed read, unless its request was repeated meanwhile: the next one waits twice as long each time, and six
- * hours once the order is in quarantine.
- * There it is shown once per request, even if a person dismisses it. Resolves with whether this failure has led to
- * that.
+ * hours once the order is in quarantine. There it is shown once per request, even if a person dismisses it. Resolves
+ * with whether this failure has led to that.
  */
 export async function noteRefetchFailure(
   pool: Pool,
